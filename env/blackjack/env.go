@@ -57,14 +57,10 @@ func New(o Options) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Base: base, o: o}, nil
-}
-
-// System returns the system prompt.
-func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.Calls, func() string {
-		return e.Texts.System(e.ownSystem, e.formatText, e.example, nil)
-	})
+	e := &Env{Base: base, o: o}
+	e.Prompt = turns.Prompt{Own: e.ownSystem, Format: func() string { return words.Format(e.Parser()) }, Example: e.example,
+		Shown: o.UseExample}
+	return e, nil
 }
 
 // Reset deals the hands of the seed, which must not be negative.

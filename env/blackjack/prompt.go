@@ -6,19 +6,13 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/prompts"
-	"vagen/env/internal/words"
 	"vagen/reward"
 )
 
 // placeholders are those of templates of the user: event is what the turn before did.
 var placeholders = prompts.Names{Observation: []string{"event"}}
 
-// formatText asks for the response's format.
-func (e *Env) formatText() string {
-	return e.Texts.Format(e.Parser(), func() string { return words.Format(e.Parser()) })
-}
-
-// ownSystem describes the game, the actions and the response format.
+// ownSystem describes the game and the actions.
 func (e *Env) ownSystem() string {
 	var b strings.Builder
 	b.WriteString("You play blackjack against a dealer. Get nearer to 21 than the dealer without going over it. " +
@@ -28,11 +22,6 @@ func (e *Env) ownSystem() string {
 		b.WriteString("Each picture shows the table: the dealer's cards in the upper row, yours in the lower row.\n\n")
 	}
 	b.WriteString("Say Hit to take a card or Stand to take no more. Going over 21 loses at once. One action in a turn.\n\n")
-	b.WriteString(e.formatText())
-	if e.o.UseExample {
-		b.WriteString("\nFor example:\n")
-		b.WriteString(e.example())
-	}
 	return b.String()
 }
 
@@ -59,9 +48,9 @@ func (e *Env) observationText(event, table string) string {
 		text = e.Texts.First
 	}
 	return text(func() string {
-		return event + "\n" + table + "\nWhat do you do?\n" + e.formatText()
+		return event + "\n" + table + "\nWhat do you do?\n" + e.FormatText()
 	}, func() prompts.Values {
-		return prompts.Values{prompts.Observation: table, "event": event, prompts.Format: e.formatText()}
+		return prompts.Values{prompts.Observation: table, "event": event, prompts.Format: e.FormatText()}
 	})
 }
 

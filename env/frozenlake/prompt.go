@@ -18,7 +18,7 @@ const briefSystem = "Reach the goal avoid holes."
 // placeholders are those of the observations in templates of the user.
 var placeholders = prompts.Names{Observation: []string{prompts.Action, prompts.Turn}}
 
-// ownSystem says what the world is, how to act in it and how to answer.
+// ownSystem says what the world is and how to act in it.
 func (e *Env) ownSystem() string {
 	if e.o.Prompt == options.Brief {
 		return briefSystem
@@ -45,11 +45,6 @@ func (e *Env) ownSystem() string {
 		b.WriteString(" The ice is slippery: a move sometimes takes you to one of its sides instead.")
 	}
 	b.WriteString(" The episode ends when you reach the goal or fall into a hole.\n\n")
-	b.WriteString(e.formatText())
-	if e.o.UseExample {
-		b.WriteString("\nFor example:\n")
-		b.WriteString(e.example())
-	}
 	return b.String()
 }
 
@@ -57,13 +52,11 @@ func (e *Env) ownSystem() string {
 // the words of a turn.
 func (e *Env) observationText(lake string, moved []string, first bool) string {
 	l := prompts.Level{Noun: "lake", Shown: lake, Moved: moved, Turn: e.turn + 1, First: first}
-	return e.Texts.Level(&e.o.Level, l, e.formatText)
+	return e.Texts.Level(&e.o.Level, l, e.FormatText)
 }
 
-// formatText describes the response's format, and in which words or notation
-// observations and predictions are wanted.
-func (e *Env) formatText() string { return e.Texts.Format(e.Parser(), e.ownFormat) }
-
+// ownFormat describes the response's format, and in which words or notation observations and predictions
+// are wanted.
 func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())
 	switch {

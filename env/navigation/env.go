@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
@@ -71,17 +72,11 @@ func NewFrom(o Options, tasks TaskSet) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Base: base, o: o, tasks: tasks}, nil
-}
-
-// System returns the system prompt.
-func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.Calls, func() string {
-		return e.Texts.System(e.ownSystem, e.formatText, e.example, prompts.Values{
-			"step_length": number(e.o.StepLength), "success_threshold": number(e.o.SuccessThreshold),
-			"max_steps": strconv.Itoa(e.o.MaxSteps),
-		})
-	})
+	e := &Env{Base: base, o: o, tasks: tasks}
+	e.Prompt = turns.Prompt{Own: e.ownSystem, Format: e.ownFormat, Example: e.example, Brief: o.Prompt == options.Brief,
+		Shown: o.ExampleCount > 0, More: prompts.Values{"step_length": number(o.StepLength),
+			"success_threshold": number(o.SuccessThreshold), "max_steps": strconv.Itoa(o.MaxSteps)}}
+	return e, nil
 }
 
 // Reset starts the task of the seed, which must not be negative: the one at seed

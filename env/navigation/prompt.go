@@ -20,7 +20,7 @@ var placeholders = prompts.Names{
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// ownSystem describes the world, the actions and the response format.
+// ownSystem describes the world and the actions.
 func (e *Env) ownSystem() string {
 	if e.o.Prompt == options.Brief {
 		return briefSystem
@@ -40,11 +40,6 @@ func (e *Env) ownSystem() string {
 		"When it is far, go several steps at once. When you do not see it, turn.\n\n",
 		words.Plural(e.o.MaxActions, "action"), e.o.ActionSep, words.Plural(e.o.MaxSteps, "action"),
 		number(e.o.SuccessThreshold))
-	b.WriteString(e.formatText())
-	if e.o.ExampleCount > 0 {
-		b.WriteString("\nFor example:\n")
-		b.WriteString(e.example())
-	}
 	return b.String()
 }
 
@@ -57,7 +52,7 @@ func (e *Env) firstText(view string) string {
 // values are the texts of the placeholders in observations.
 func (e *Env) values(view string, done []string, earned float64) prompts.Values {
 	return prompts.Values{
-		prompts.Observation: view, prompts.Action: words.List(done), prompts.Format: e.formatText(),
+		prompts.Observation: view, prompts.Action: words.List(done), prompts.Format: e.FormatText(),
 		"instruction": env.WithoutMarks(e.task.Instruction), "env_feedback": e.feedback(), "reward": number(earned),
 		"done": strconv.FormatBool(e.arrived()),
 	}
@@ -76,7 +71,7 @@ func (e *Env) ownFirst(view string) string {
 		return e.brief(view)
 	}
 	return "Your task: " + env.WithoutMarks(e.task.Instruction) + "\nThis is what you see:\n" + view +
-		"\nWhat do you do?\n" + e.formatText()
+		"\nWhat do you do?\n" + e.FormatText()
 }
 
 // nextText is the observation after a turn.
@@ -107,14 +102,12 @@ func (e *Env) ownNext(view string, done []string, earned float64) string {
 	b.WriteString("\nWhat do you do?")
 	if repeat {
 		b.WriteByte('\n')
-		b.WriteString(e.formatText())
+		b.WriteString(e.FormatText())
 	}
 	return b.String()
 }
 
-// formatText is the instruction about the response's format.
-func (e *Env) formatText() string { return e.Texts.Format(e.Parser(), e.ownFormat) }
-
+// ownFormat is the instruction about the response's format.
 func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())
 	switch {

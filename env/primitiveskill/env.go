@@ -53,16 +53,11 @@ func New(o Options) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Base: base, o: o, task: tasks[o.Task]}, nil
-}
-
-// System returns the system prompt.
-func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.Calls, func() string {
-		return e.Texts.System(e.ownSystem, e.formatText, e.example, prompts.Values{
-			"max_steps": strconv.Itoa(e.o.MaxSteps), "object_names": e.names(),
-		})
-	})
+	e := &Env{Base: base, o: o, task: tasks[o.Task]}
+	e.Prompt = turns.Prompt{Own: e.ownSystem, Format: e.ownFormat, Example: e.example, Shown: true,
+		Lead: "\nFor example, to put a red cube at (40,-60,20) onto a blue one at (-30,80,20):\n",
+		More: prompts.Values{"max_steps": strconv.Itoa(o.MaxSteps), "object_names": e.names()}}
+	return e, nil
 }
 
 // Reset starts the episode of the seed, which must not be negative.

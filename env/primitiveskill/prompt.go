@@ -19,7 +19,7 @@ var placeholders = prompts.Names{
 	},
 }
 
-// ownSystem describes the world, the skills and the response format.
+// ownSystem describes the world and the skills.
 func (e *Env) ownSystem() string {
 	var b strings.Builder
 	b.WriteString("You command a robot arm with a gripper. Each observation gives the task, the places of the objects, and what else is known")
@@ -39,9 +39,6 @@ func (e *Env) ownSystem() string {
 	}
 	fmt.Fprintf(&b, "Stay inside the workspace. Give at most %s in a turn, with %q between them; there are %d in all.\n\n",
 		words.Plural(e.o.MaxActions, "skill"), e.o.ActionSep, e.o.MaxSteps)
-	b.WriteString(e.formatText())
-	b.WriteString("\nFor example, to put a red cube at (40,-60,20) onto a blue one at (-30,80,20):\n")
-	b.WriteString(e.example())
 	return b.String()
 }
 
@@ -62,7 +59,7 @@ func (e *Env) observationText(image string, done []string, first bool) string {
 	}
 	return text(func() string { return e.ownObservation(image, done, first) }, func() prompts.Values {
 		v := prompts.Values{
-			prompts.Observation: image, prompts.Action: words.List(clean(done)), prompts.Format: e.formatText(),
+			prompts.Observation: image, prompts.Action: words.List(clean(done)), prompts.Format: e.FormatText(),
 			"instruction": e.task.instruction, "object_names": e.names(),
 			"object_positions": e.task.state(e.world).list(), "other_information": e.task.other(e.world, e.o.MaskSuccess),
 		}
@@ -94,7 +91,7 @@ func (e *Env) ownObservation(image string, done []string, first bool) string {
 		fmt.Fprintf(&b, "\nWorkspace of %c: %d to %d", axis, millimetres(limit[0]), millimetres(limit[1]))
 	}
 	fmt.Fprintf(&b, "\nPlaces of objects: %s\nOther information: %s\nWhat do you do?\n%s",
-		e.task.state(e.world).list(), e.task.other(e.world, e.o.MaskSuccess), e.formatText())
+		e.task.state(e.world).list(), e.task.other(e.world, e.o.MaskSuccess), e.FormatText())
 	return b.String()
 }
 
@@ -111,10 +108,8 @@ func clean(commands []string) []string {
 	return list
 }
 
-// formatText is the instruction about the response's format, including the notation of
-// positions in a structured one.
-func (e *Env) formatText() string { return e.Texts.Format(e.Parser(), e.ownFormat) }
-
+// ownFormat is the instruction about the response's format, including the notation of positions in a
+// structured one.
 func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())
 	if !strings.HasSuffix(e.o.PromptFormat, "_structured") {

@@ -7,6 +7,7 @@ import (
 	"image"
 
 	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -53,6 +54,8 @@ func New(o Options) (*Env, error) {
 		return nil, err
 	}
 	e := &Env{Base: base.Strict(o.StrictFormat), o: o}
+	e.Prompt = turns.Prompt{Own: e.ownSystem, Format: e.ownFormat, Example: e.example, Brief: o.Prompt == options.Brief,
+		Shown: o.UseExample}
 	if len(o.Desc) > 0 {
 		if e.fixed, err = Parse(o.Desc); err != nil {
 			return nil, err
@@ -62,13 +65,6 @@ func New(o Options) (*Env, error) {
 		e.draw = newRenderer(o.TileSize, o.Shading, o.Edges)
 	}
 	return e, nil
-}
-
-// System returns the system prompt.
-func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.Calls, func() string {
-		return e.Texts.System(e.ownSystem, e.formatText, e.example, nil)
-	})
 }
 
 // Reset starts the episode of the seed, which must not be negative.

@@ -17,7 +17,7 @@ const briefSystem = "Push each box onto a target."
 // placeholders are those of the observations in templates of the user.
 var placeholders = prompts.Names{Observation: []string{prompts.Action, prompts.Turn}}
 
-// ownSystem says what the world is, how to act in it and how to answer.
+// ownSystem says what the world is and how to act in it.
 func (e *Env) ownSystem() string {
 	if e.o.Prompt == options.Brief {
 		return briefSystem
@@ -38,11 +38,6 @@ func (e *Env) ownSystem() string {
 	fmt.Fprintf(&b, "\n\nMoves are Up, Down, Left and Right. A move takes you one cell if it is free; if a box is there, "+
 		"it pushes the box, provided that the cell beyond is free. Give at most %s in a turn, with %q between them.\n\n",
 		words.Plural(e.o.MaxActions, "move"), e.o.ActionSep)
-	b.WriteString(e.formatText())
-	if e.o.UseExample {
-		b.WriteString("\nFor example:\n")
-		b.WriteString(e.example())
-	}
 	return b.String()
 }
 
@@ -50,13 +45,11 @@ func (e *Env) ownSystem() string {
 // the words of a turn.
 func (e *Env) observationText(room string, moved []string, first bool) string {
 	l := prompts.Level{Noun: "room", Shown: room, Moved: moved, Turn: e.turn + 1, First: first}
-	return e.Texts.Level(&e.o.Level, l, e.formatText)
+	return e.Texts.Level(&e.o.Level, l, e.FormatText)
 }
 
-// formatText describes the response's format, and in which words or notation
-// observations and predictions are wanted.
-func (e *Env) formatText() string { return e.Texts.Format(e.Parser(), e.ownFormat) }
-
+// ownFormat describes the response's format, and in which words or notation observations and predictions
+// are wanted.
 func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())
 	switch {

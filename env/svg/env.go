@@ -7,9 +7,7 @@ import (
 	"image/draw"
 
 	"vagen/env"
-	"vagen/env/internal/calls"
 	"vagen/env/internal/options"
-	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	svgdraw "vagen/env/svg/internal/draw"
@@ -44,14 +42,12 @@ const maxSize = 4096
 
 // Env is one live environment. It implements env.Env.
 type Env struct {
-	calls   calls.Guard
-	texts   prompts.Set
-	o       Options
-	weights scores
-	data    *Dataset
-	parser  *reward.Parser // reads responses
-	format  *reward.Parser // writes prompts; the same but under Service rules
-	render  func(ctx context.Context, code string) (image.Image, error)
+	turns.Base // its parser writes prompts
+	o          Options
+	weights    scores
+	data       *Dataset
+	parser     *reward.Parser // reads responses; another one under Service rules
+	render     func(ctx context.Context, code string) (image.Image, error)
 
 	sample  Sample
 	target  image.Image // nil before the first Reset
@@ -94,19 +90,16 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 	if o.DreamSim == nil && o.DreamSimURL != "" {
 		o.DreamSim = &HTTPScorer{URL: o.DreamSimURL, Metric: "dreamsim", Timeout: timeout}
 	}
-	po := reward.ParserOptions{Dialect: reward.Legacy, ActionSep: o.ActionSep, MaxActions: o.MaxActions,
-		SpecialTokens: o.SpecialTokens}
-	format, err := options.NewParser(&o.Response, po)
+	ruled := options.Ruled{Rules: env.Legacy, Response: o.Response}
+	base, err := turns.New("svg", ruled, placeholders, reward.ParserOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("svg: %w", err)
+		return nil, err
 	}
-	texts, err := prompts.Load(&o.Response, placeholders)
-	if err != nil {
-		return nil, fmt.Errorf("svg: %w", err)
-	}
-	e := &Env{calls: calls.Guard{Env: "svg"}, texts: texts, o: o, weights: o.weights(), data: data, parser: format,
-		format: format}
+	e := &Env{Base: base, o: o, weights: o.weights(), data: data, parser: base.Parser()}
+	e.Prompt = turns.Prompt{Own: ownSystem, Format: e.ownFormat, Example: e.example, Shown: true}
 	if o.Rules == Service {
+		po := reward.ParserOptions{Dialect: reward.Legacy, ActionSep: o.ActionSep, MaxActions: o.MaxActions,
+			SpecialTokens: o.SpecialTokens}
 		if e.parser, err = reward.NewParser("raw_response", po); err != nil {
 			return nil, fmt.Errorf("svg: %w", err)
 		}
@@ -115,15 +108,10 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 	return e, nil
 }
 
-// System returns the system prompt.
-func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.calls, func() string { return e.texts.System(e.ownSystem, e.formatText, e.example, nil) })
-}
-
 // Reset starts the episode of the seed with the picture of its sample. If the sample
 // cannot be drawn, the error names it.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.calls.Open(ctx); err != nil {
+	if err := e.Calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	sample := e.data.Pick(seed)
@@ -139,7 +127,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 // valid code that exceeds the drawing limits counts as a white picture. It fails with
 // ErrScore when a scorer returns no score. Turns after the end are scored, too.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.calls.Step(ctx, e.target != nil); err != nil {
+	if err := e.Calls.Step(ctx, e.target != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	out := env.Outcome{Response: e.parser.Parse(response), Trajectory: env.Metrics{"success": 0}}
@@ -275,9 +263,6 @@ func (e *Env) measure(out *env.Outcome, s scores) {
 		}
 	}
 }
-
-// Close closes the environment.
-func (e *Env) Close() error { return e.calls.Close() }
 
 // Sample returns the drawing to reproduce in the current episode.
 func (e *Env) Sample() Sample { return e.sample }

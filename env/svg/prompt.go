@@ -14,17 +14,12 @@ import (
 // placeholders are those of templates of the user. Observations contain what the document draws.
 var placeholders = prompts.Names{Observation: []string{prompts.Action, "reward"}}
 
-// ownSystem describes the task and the response format.
-func (e *Env) ownSystem() string {
-	var b strings.Builder
-	b.WriteString("You redraw pictures in SVG. You are shown a picture of 256 by 256 pixels on white; write one SVG document that looks the same. " +
+// ownSystem describes the task.
+func ownSystem() string {
+	return "You redraw pictures in SVG. You are shown a picture of 256 by 256 pixels on white; write one SVG document that looks the same. " +
 		"Look first which shapes there are, in which colours, how large and where. After each answer you see what your code draws; then correct it.\n\n" +
 		"Give the document a viewBox and the usual namespace. Paths, basic shapes, groups, transforms and gradients may be used; " +
-		"sizes of basic shapes are plain numbers. The more your drawing is like the picture, the higher the reward.\n\n")
-	b.WriteString(e.formatText())
-	b.WriteString("\nFor example:\n")
-	b.WriteString(e.example())
-	return b.String()
+		"sizes of basic shapes are plain numbers. The more your drawing is like the picture, the higher the reward.\n\n"
 }
 
 // sections describes the content of each section.
@@ -36,15 +31,13 @@ var sections = map[string]string{
 	reward.SectionAnswer:      "the SVG document",
 }
 
-// formatText describes the response's format.
-func (e *Env) formatText() string { return e.texts.Format(e.format, e.ownFormat) }
-
+// ownFormat is the instruction about the response's format.
 func (e *Env) ownFormat() string {
 	var what []string
-	for _, name := range e.format.Sections() {
+	for _, name := range e.Base.Parser().Sections() {
 		what = append(what, "<"+name+"> holds "+words.Content(sections, name))
 	}
-	text := "Answer in this form: " + e.format.Compose(func(string) string { return "…" }) + " where " +
+	text := "Answer in this form: " + e.Base.Parser().Compose(func(string) string { return "…" }) + " where " +
 		strings.Join(what, ", ") + "."
 	if e.o.MaxActions > 1 {
 		text += fmt.Sprintf(" Up to %s may stand there, with %q between them; the first one counts.",
@@ -55,7 +48,7 @@ func (e *Env) ownFormat() string {
 
 // example is a response in the format.
 func (e *Env) example() string {
-	return e.format.Compose(func(section string) string {
+	return e.Base.Parser().Compose(func(section string) string {
 		switch section {
 		case reward.SectionAnswer:
 			return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><rect x="8" y="36" width="48" height="20" fill="#4a7c3a"/>` +
@@ -71,22 +64,22 @@ func (e *Env) example() string {
 
 // targetText shows the target at the start of an episode.
 func (e *Env) targetText() string {
-	return e.texts.First(e.ownFirst, func() prompts.Values {
+	return e.Texts.First(e.ownFirst, func() prompts.Values {
 		return prompts.Values{prompts.Observation: env.ImageMark, prompts.Action: "", "reward": "0",
-			prompts.Format: e.formatText()}
+			prompts.Format: e.FormatText()}
 	})
 }
 
 func (e *Env) ownFirst() string {
-	return "This is the picture to redraw:\n" + env.ImageMark + "\nWrite your SVG document.\n" + e.formatText()
+	return "This is the picture to redraw:\n" + env.ImageMark + "\nWrite your SVG document.\n" + e.FormatText()
 }
 
 // attemptText shows what was drawn in a turn.
 func (e *Env) attemptText(code string, earned float64) string {
-	return e.texts.Later(func() string { return e.ownLater(code, earned) }, func() prompts.Values {
+	return e.Texts.Later(func() string { return e.ownLater(code, earned) }, func() prompts.Values {
 		return prompts.Values{
 			prompts.Observation: env.ImageMark, prompts.Action: unmarked(code),
-			"reward": strconv.FormatFloat(earned, 'f', 4, 64), prompts.Format: e.formatText(),
+			"reward": strconv.FormatFloat(earned, 'f', 4, 64), prompts.Format: e.FormatText(),
 		}
 	})
 }
@@ -107,6 +100,6 @@ func (e *Env) ownLater(code string, earned float64) string {
 	b.WriteString("\nThis turn earned ")
 	b.WriteString(strconv.FormatFloat(earned, 'f', 4, 64))
 	b.WriteString(". Correct the document so that it comes closer to the picture.\n")
-	b.WriteString(e.formatText())
+	b.WriteString(e.FormatText())
 	return b.String()
 }

@@ -28,7 +28,7 @@ type saved struct {
 
 // Snapshot implements env.Snapshotter.
 func (e *Env) Snapshot() ([]byte, error) {
-	if err := e.calls.Snapshot(e.target != nil); err != nil {
+	if err := e.Calls.Snapshot(e.target != nil); err != nil {
 		return nil, err
 	}
 	attempt, err := deflate(e.attempt)
@@ -41,7 +41,7 @@ func (e *Env) Snapshot() ([]byte, error) {
 
 // Restore implements env.Snapshotter. The data set must hold the drawing.
 func (e *Env) Restore(ctx context.Context, state []byte) error {
-	if err := e.calls.Open(ctx); err != nil {
+	if err := e.Calls.Open(ctx); err != nil {
 		return err
 	}
 	var s saved

@@ -3,6 +3,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -17,10 +18,11 @@ import (
 
 // Base is what the environments have alike: the parts that depend on the options alone,
 // and the check of the order of calls. An environment embeds it, and so has Close, the
-// methods of env.Claimant and the parser of its responses.
+// methods of env.Claimant, System and the parser of its responses.
 type Base struct {
 	Calls  calls.Guard
 	Texts  prompts.Set // templates of the user
+	Prompt Prompt      // set by New's caller
 	rules  env.Rules
 	strict bool
 	parser *reward.Parser
@@ -75,13 +77,37 @@ func Read(b *Base, response string) reward.Response {
 // Close closes the environment.
 func (b *Base) Close() error { return b.Calls.Close() }
 
-// System returns the system prompt, unless the calls are in a wrong order.
-func System(ctx context.Context, calls *calls.Guard, prompt func() string) (env.Observation, error) {
-	if err := calls.Open(ctx); err != nil {
+// Prompt has the parts of an environment's system prompt without templates: its own text, the instruction about
+// the format of responses, and an example of one.
+type Prompt struct {
+	Own, Format, Example func() string
+	Brief                bool           // Own is the whole prompt
+	Shown                bool           // the example is shown
+	Lead                 string         // before the example; "" means "\nFor example:\n"
+	More                 prompts.Values // other placeholders of the templates
+}
+
+// System returns the system prompt.
+func (b *Base) System(ctx context.Context) (env.Observation, error) {
+	if err := b.Calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
-	return env.Observation{Text: prompt()}, nil
+	p := &b.Prompt
+	return env.Observation{Text: b.Texts.System(func() string {
+		text := p.Own()
+		if p.Brief {
+			return text
+		}
+		text += b.FormatText()
+		if p.Shown {
+			text += cmp.Or(p.Lead, "\nFor example:\n") + p.Example()
+		}
+		return text
+	}, b.FormatText, p.Example, p.More)}, nil
 }
+
+// FormatText returns the instruction about the format of responses.
+func (b *Base) FormatText() string { return b.Texts.Format(b.parser, b.Prompt.Format) }
 
 // Describe rewards a section that describes the state in an environment's vocabulary:
 // the share of correct words times the weight, as a part named after the section. With
