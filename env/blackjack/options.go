@@ -45,7 +45,7 @@ func (o *Options) Validate() error {
 	c := options.Check("blackjack")
 	options.CheckResponse(c, &o.Response, []string{"no_think", "free_think", "grounding", "worldmodeling",
 		"grounding_worldmodeling"})
-	prompts.Check(c, &o.Response, placeholders)
+	prompts.Load(c, &o.Response, placeholders)
 	options.CheckLayout(c, &o.Texts, env.Legacy)
 	options.CheckStateReward(c, &o.StateReward, env.Legacy, &o.Response)
 	if o.MaxActions > 1 {

@@ -65,7 +65,7 @@ func (o *Options) Validate() error {
 	c := options.Check("frozenlake")
 	options.CheckLevel(c, &o.Level)
 	options.CheckEnvName(c, o.EnvName, "frozenlake")
-	prompts.Check(c, &o.Response, placeholders)
+	prompts.Load(c, &o.Response, placeholders)
 	if o.MapSeed != nil && *o.MapSeed < 0 {
 		c.Bad("map_seed", "%d, must not be negative", *o.MapSeed)
 	}

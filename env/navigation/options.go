@@ -89,7 +89,7 @@ func FromConfig(config map[string]any) (env.Env, error) {
 func (o *Options) Validate() error {
 	c := options.Check("navigation")
 	options.CheckRuled(c, &o.Ruled, options.Formats(o.Rules, reward.LiteNavigation, "_symbolic", "_structured"))
-	prompts.Check(c, &o.Response, placeholders)
+	prompts.Load(c, &o.Response, placeholders)
 	options.CheckDescribed(c, &o.Described, &o.Ruled, reward.LiteNavigation)
 	for i, name := range o.Targets {
 		c.OneOf(fmt.Sprintf("targets[%d]", i), name, targetTypes()...)

@@ -73,7 +73,7 @@ func FromConfig(config map[string]any) (env.Env, error) {
 func (o *Options) Validate() error {
 	c := options.Check("primitiveskill")
 	options.CheckRuled(c, &o.Ruled, options.Formats(o.Rules, reward.LitePrimitiveSkill, "_symbolic"))
-	prompts.Check(c, &o.Response, placeholders)
+	prompts.Load(c, &o.Response, placeholders)
 	c.OneOf("env_id", o.Task, Tasks()...)
 	c.Positive("max_steps", o.MaxSteps)
 	c.Within("resolution", float64(o.Resolution), 64, 1024)

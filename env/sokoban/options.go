@@ -81,7 +81,7 @@ func (o *Options) Validate() error {
 	c := options.Check("sokoban")
 	options.CheckLevel(c, &o.Level)
 	options.CheckEnvName(c, o.EnvName, "sokoban")
-	prompts.Check(c, &o.Response, placeholders)
+	prompts.Load(c, &o.Response, placeholders)
 	c.OneOf("retry", string(o.Retry), string(RetryHash), string(RetryLCG))
 	if min(o.Room[0], o.Room[1]) < minSide || max(o.Room[0], o.Room[1]) > maxSide {
 		c.Bad("dim_room", "%v, both must be in [%d, %d]", o.Room, minSide, maxSide)

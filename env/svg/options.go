@@ -117,7 +117,7 @@ func (o *Options) Validate() error {
 	c := options.Check("svg")
 	c.OneOf("rules", string(o.Rules), string(Episode), string(Service))
 	options.CheckResponse(c, &o.Response, options.Formats(env.Legacy, reward.Legacy, "_symbolic", "_structured"))
-	prompts.Check(c, &o.Response, placeholders)
+	prompts.Load(c, &o.Response, placeholders)
 	options.CheckLayout(c, &o.Texts, env.Legacy)
 	c.OneOf("model_size", o.ModelSize, "small", "base", "large")
 	if o.RenderMode == env.Text {

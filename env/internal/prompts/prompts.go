@@ -7,7 +7,6 @@
 package prompts
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -81,43 +80,17 @@ type Set struct {
 	templates [parts]template // nil for the environment's own text
 }
 
-// Check adds what is wrong with the templates of the options to c.
-func Check(c *field.Checks, o *options.Response, n Names) {
-	_, errs := load(o, n)
-	for _, e := range errs {
-		c.Bad(e.key, "%v", e.err)
-	}
-}
-
-// Load reads the templates of the options.
-func Load(o *options.Response, n Names) (Set, error) {
-	s, errs := load(o, n)
-	var all []error
-	for _, e := range errs {
-		all = append(all, fmt.Errorf("option %q: %w", e.key, e.err))
-	}
-	return s, errors.Join(all...)
-}
-
-// optionError is an error about an option.
-type optionError struct {
-	key string
-	err error
-}
-
-func load(o *options.Response, n Names) (Set, []optionError) {
+// Load reads the templates of the options, and adds what is wrong with them to c.
+func Load(c *field.Checks, o *options.Response, n Names) Set {
 	s := Set{response: *o}
-	var errs []optionError
-	bad := func(key string, err error) { errs = append(errs, optionError{key, err}) }
 	texts := map[string]string{}
-	for name, value := range o.Prompts {
-		text, ok := value.(string)
+	for _, name := range slices.Sorted(maps.Keys(o.Prompts)) {
+		text, ok := o.Prompts[name].(string)
 		switch {
 		case !slices.Contains(partNames[:], name):
-			bad("prompts", fmt.Errorf("%w; the parts are %s", field.Unknown(name, partNames[:]),
-				strings.Join(partNames[:], ", ")))
+			c.Bad("prompts", "%v; the parts are %s", field.Unknown(name, partNames[:]), strings.Join(partNames[:], ", "))
 		case !ok:
-			bad("prompts."+name, fmt.Errorf("%T, must be a text", value))
+			c.Bad("prompts."+name, "%T, must be a text", o.Prompts[name])
 		default:
 			texts[name] = text
 		}
@@ -125,15 +98,14 @@ func load(o *options.Response, n Names) (Set, []optionError) {
 	if o.PromptDir != "" {
 		files, err := readFolder(o.PromptDir)
 		if err != nil {
-			bad("prompt_dir", err)
+			c.Bad("prompt_dir", "%v", err)
 		}
-		for name, text := range files {
+		for _, name := range slices.Sorted(maps.Keys(files)) {
 			if _, twice := texts[name]; twice {
-				bad("prompt_dir", fmt.Errorf("%s.txt is in %s, but prompts.%s is set; leave one of them out", name, o.PromptDir,
-					name))
+				c.Bad("prompt_dir", "%s.txt is in %s, but prompts.%s is set; leave one of them out", name, o.PromptDir, name)
 				continue
 			}
-			texts[name] = text
+			texts[name] = files[name]
 		}
 	}
 	for p, name := range partNames {
@@ -150,15 +122,12 @@ func load(o *options.Response, n Names) (Set, []optionError) {
 			err = t.check(n.allowed(part(p)), part(p) == first || part(p) == later)
 		}
 		if err != nil {
-			bad(key, fmt.Errorf("template %s %w", name, err))
+			c.Bad(key, "template %s %v", name, err)
 			continue
 		}
 		s.templates[p] = t
 	}
-	slices.SortStableFunc(errs, func(a, b optionError) int {
-		return strings.Compare(a.key+a.err.Error(), b.key+b.err.Error())
-	})
-	return s, errs
+	return s
 }
 
 // readFolder reads the files of templates in a folder. The last line break of a

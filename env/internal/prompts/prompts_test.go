@@ -15,6 +15,12 @@ import (
 
 var lake = Names{Observation: []string{Action, Turn}}
 
+// load reads templates of an environment called lake.
+func load(o *options.Response) (Set, error) {
+	c := options.Check("lake")
+	return Load(c, o, lake), c.Err()
+}
+
 func response(texts map[string]any) *options.Response {
 	return &options.Response{ActionSep: "|", MaxActions: 3, Texts: options.Texts{Prompts: texts}}
 }
@@ -28,10 +34,10 @@ func own() string { return "OWN" }
 func text(s string) func() string { return func() string { return s } }
 
 func TestTemplatesReplaceOnlyTheirPart(t *testing.T) {
-	s, err := Load(response(map[string]any{
+	s, err := load(response(map[string]any{
 		"system": "At most {max_actions_per_step}, between them {action_sep}. {format} {{as JSON}} {example}",
 		"later":  "{valid_action} led to {observation} in turn {turn}",
-	}), lake)
+	}))
 	require.NoError(t, err)
 	system := s.System(own, text("FORMAT"), text("EXAMPLE"), nil)
 	require.Equal(t, "At most 3, between them |. FORMAT {as JSON} EXAMPLE", system)
@@ -41,7 +47,7 @@ func TestTemplatesReplaceOnlyTheirPart(t *testing.T) {
 	p, err := reward.NewParser("no_think", reward.ParserOptions{Dialect: reward.Legacy, ActionSep: ","})
 	require.NoError(t, err)
 	require.Equal(t, "OWN", s.Format(p, own))
-	s, err = Load(response(map[string]any{"format": "Like {form}. {default}"}), lake)
+	s, err = load(response(map[string]any{"format": "Like {form}. {default}"}))
 	require.NoError(t, err)
 	require.Equal(t, "Like <answer>…</answer>. OWN", s.Format(p, own))
 
@@ -51,7 +57,7 @@ func TestTemplatesReplaceOnlyTheirPart(t *testing.T) {
 
 // TestValuesAreNotTemplates: braces in a value stay as they are.
 func TestValuesAreNotTemplates(t *testing.T) {
-	s, err := Load(response(map[string]any{"first": "{observation}"}), lake)
+	s, err := load(response(map[string]any{"first": "{observation}"}))
 	require.NoError(t, err)
 	require.Equal(t, "{format}}", s.First(own, func() Values { return Values{Observation: "{format}}"} }))
 }
@@ -62,7 +68,7 @@ func TestBadTemplatesAreNamed(t *testing.T) {
 		want  string
 	}{
 		"unknown placeholder": {map[string]any{"system": "{formt}"},
-			`prompts.system": template system contains {formt}, must be one of {action_sep}, {default}, {example}, {format}, {max_actions_per_step}`},
+			`prompts.system": bad option: template system contains {formt}, must be one of {action_sep}, {default}, {example}, {format}, {max_actions_per_step}`},
 		"of another part": {map[string]any{"system": "{observation}"}, "contains {observation}, must be one of"},
 		"no state": {map[string]any{"first": "go on"},
 			"shows the state 0 times, must contain {observation} or {default} once"},
@@ -75,10 +81,9 @@ func TestBadTemplatesAreNamed(t *testing.T) {
 		"no text":         {map[string]any{"system": 3}, "int, must be a text"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load(response(c.texts), lake)
-			require.ErrorContains(t, err, c.want)
 			checks := options.Check("lake")
-			Check(checks, response(c.texts), lake)
+			Load(checks, response(c.texts), lake)
+			require.ErrorContains(t, checks.Err(), c.want)
 			require.ErrorIs(t, checks.Err(), env.ErrOption)
 			require.NotEmpty(t, field.Keys(checks.Errors()[0]))
 		})
@@ -90,31 +95,31 @@ func TestFoldersHoldTheTemplatesInFiles(t *testing.T) {
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	load := func(texts map[string]any) (Set, error) {
+	from := func(texts map[string]any) (Set, error) {
 		o := response(texts)
 		o.PromptDir = dir
-		return Load(o, lake)
+		return load(o)
 	}
-	_, err := load(nil)
+	_, err := from(nil)
 	require.ErrorContains(t, err, "none of the files system.txt")
 	write("first.txt", "See\n{observation}\n")
 	write("README.md", "not a template")
-	s, err := load(map[string]any{"later": "{observation}!"})
+	s, err := from(map[string]any{"later": "{observation}!"})
 	require.NoError(t, err)
 	require.Equal(t, "See\nMAP", s.First(own, values), "without the last line break")
 	require.Equal(t, "MAP!", s.Later(own, values))
 
-	_, err = load(map[string]any{"first": "{observation}"})
+	_, err = from(map[string]any{"first": "{observation}"})
 	require.ErrorContains(t, err, "leave one of them out")
 	write("frist.txt", "")
-	_, err = load(nil)
+	_, err = from(nil)
 	require.ErrorContains(t, err, `"frist.txt"`)
 	require.NoError(t, os.Remove(filepath.Join(dir, "frist.txt")))
 	write("first.txt", "{observation")
-	_, err = load(nil)
-	require.ErrorContains(t, err, `option "prompt_dir": template first`)
+	_, err = from(nil)
+	require.ErrorContains(t, err, `option "prompt_dir": bad option: template first`)
 	require.NoError(t, os.Truncate(filepath.Join(dir, "first.txt"), maxFile+1))
-	_, err = load(nil)
+	_, err = from(nil)
 	require.ErrorContains(t, err, "at most 1048576 bytes")
 }
 

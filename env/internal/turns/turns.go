@@ -42,9 +42,10 @@ func New(name string, o options.Ruled, names prompts.Names, po reward.ParserOpti
 	if o.Rules != env.Next {
 		po.KeepCase, po.AnswerBox = false, false
 	}
-	texts, err := prompts.Load(&o.Response, names)
-	if err != nil {
-		return Base{}, fmt.Errorf("%s: %w", name, err)
+	c := options.Check(name)
+	texts := prompts.Load(c, &o.Response, names)
+	if err := c.Err(); err != nil {
+		return Base{}, err
 	}
 	p, err := options.NewParser(&o.Response, po)
 	if err != nil {
