@@ -58,8 +58,8 @@ func New(o Options) (*Env, error) {
 		return nil, err
 	}
 	e := &Env{Base: base, o: o}
-	e.Prompt = turns.Prompt{Own: e.ownSystem, Format: func() string { return words.Format(e.Parser()) }, Example: e.example,
-		Shown: o.UseExample}
+	e.Prompt = turns.Prompt{Own: e.ownSystem, Format: func() string { return words.Format(e.Parser()) },
+		Example: e.example, Shown: o.UseExample}
 	return e, nil
 }
 

@@ -22,8 +22,7 @@ type saved struct {
 	Dealer, Player Hand
 	Shown          Card
 	Over, Acted    bool
-	// Earlier is for claims, see turns.Earlier.
-	Earlier *turns.Truth `json:",omitempty"`
+	turns.Past
 }
 
 // Snapshot implements env.Snapshotter.
@@ -32,32 +31,25 @@ func (e *Env) Snapshot() ([]byte, error) {
 		return nil, err
 	}
 	return snapshot.Encode("blackjack", e.o, saved{&e.deck.stream, e.dealer, e.player, e.shown, e.over, e.acted,
-		turns.Earlier(&e.Base)})
+		turns.PastOf(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.
 func (e *Env) Restore(ctx context.Context, state []byte) error {
-	if err := e.Calls.Open(ctx); err != nil {
-		return err
-	}
 	var s saved
-	if err := snapshot.Decode("blackjack", e.o, state, &s); err != nil {
-		return err
-	}
-	switch {
-	case s.Earlier.Possible() != nil:
-		return snapshot.Bad("blackjack", "%v", s.Earlier.Possible())
-	case s.Deck == nil:
-		return snapshot.Bad("blackjack", "it has no deck")
-	case !s.Dealer.possible() || !s.Player.possible():
-		return snapshot.Bad("blackjack", "its hands are %.200v and %.200v", s.Dealer, s.Player)
-	case !s.Shown.possible() || s.Shown.Value != s.Dealer[0].Value:
-		return snapshot.Bad("blackjack", "the dealer shows %+v and has %+v", s.Shown, s.Dealer[0])
-	}
-	e.deck.stream, e.dealer, e.player, e.shown = *s.Deck, s.Dealer, s.Player, s.Shown
-	e.ready, e.over, e.acted = true, s.Over, s.Acted
-	turns.Continue(&e.Base, s.Earlier)
-	return nil
+	return turns.Load(ctx, &e.Base, "blackjack", e.o, state, &s, func() error {
+		switch {
+		case s.Deck == nil:
+			return snapshot.Bad("blackjack", "it has no deck")
+		case !s.Dealer.possible() || !s.Player.possible():
+			return snapshot.Bad("blackjack", "its hands are %.200v and %.200v", s.Dealer, s.Player)
+		case !s.Shown.possible() || s.Shown.Value != s.Dealer[0].Value:
+			return snapshot.Bad("blackjack", "the dealer shows %+v and has %+v", s.Shown, s.Dealer[0])
+		}
+		e.deck.stream, e.dealer, e.player, e.shown = *s.Deck, s.Dealer, s.Player, s.Shown
+		e.ready, e.over, e.acted = true, s.Over, s.Acted
+		return nil
+	})
 }
 
 // Reseed implements env.Reseeder: the cards to come are those of the seed. The cards on

@@ -23,8 +23,7 @@ type saved struct {
 	Turn   int
 	World  *numpyrand.PCG64 // gym's stream
 	Own    *numpyrand.PCG64 // the stream of slip_prob
-	// Earlier is for claims, see turns.Earlier.
-	Earlier *turns.Truth `json:",omitempty"`
+	turns.Past
 }
 
 // Snapshot implements env.Snapshotter.
@@ -37,37 +36,30 @@ func (e *Env) Snapshot() ([]byte, error) {
 		return nil, fmt.Errorf("frozenlake: snapshot: %w", env.ErrNoSnapshot)
 	}
 	return snapshot.Encode("frozenlake", e.o, saved{Rows: e.level.Rows(), Player: e.at, Turn: e.turn, World: &s.world,
-		Own: &s.own, Earlier: turns.Earlier(&e.Base)})
+		Own: &s.own, Past: turns.PastOf(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.
 func (e *Env) Restore(ctx context.Context, state []byte) error {
-	if err := e.Calls.Open(ctx); err != nil {
-		return err
-	}
 	var s saved
-	if err := snapshot.Decode("frozenlake", e.o, state, &s); err != nil {
-		return err
-	}
-	level, err := Parse(s.Rows)
-	switch {
-	case err != nil:
-		return snapshot.Bad("frozenlake", "%v", err)
-	case e.fixed != nil && !slices.Equal(s.Rows, e.fixed.Rows()):
-		return snapshot.Bad("frozenlake", "its map is not that of the options")
-	case e.fixed == nil && level.n != e.o.Size:
-		return snapshot.Bad("frozenlake", "its map has %d rows, must be %d", level.n, e.o.Size)
-	case !level.inside(s.Player):
-		return snapshot.Bad("frozenlake", "the player is at %v, outside the map", s.Player)
-	case s.Earlier.Possible() != nil:
-		return snapshot.Bad("frozenlake", "%v", s.Earlier.Possible())
-	case s.Turn < 0 || s.World == nil || s.Own == nil:
-		return snapshot.Bad("frozenlake", "it has %d turns and the random streams %v and %v", s.Turn, s.World != nil,
-			s.Own != nil)
-	}
-	e.level, e.at, e.turn, e.random = level, s.Player, s.Turn, &streams{world: *s.World, own: *s.Own}
-	turns.Continue(&e.Base, s.Earlier)
-	return nil
+	return turns.Load(ctx, &e.Base, "frozenlake", e.o, state, &s, func() error {
+		level, err := Parse(s.Rows)
+		switch {
+		case err != nil:
+			return snapshot.Bad("frozenlake", "%v", err)
+		case e.fixed != nil && !slices.Equal(s.Rows, e.fixed.Rows()):
+			return snapshot.Bad("frozenlake", "its map is not that of the options")
+		case e.fixed == nil && level.n != e.o.Size:
+			return snapshot.Bad("frozenlake", "its map has %d rows, must be %d", level.n, e.o.Size)
+		case !level.inside(s.Player):
+			return snapshot.Bad("frozenlake", "the player is at %v, outside the map", s.Player)
+		case s.Turn < 0 || s.World == nil || s.Own == nil:
+			return snapshot.Bad("frozenlake", "it has %d turns and the random streams %v and %v", s.Turn, s.World != nil,
+				s.Own != nil)
+		}
+		e.level, e.at, e.turn, e.random = level, s.Player, s.Turn, &streams{world: *s.World, own: *s.Own}
+		return nil
+	})
 }
 
 // Reseed implements env.Reseeder: moves slip by the streams of the seed.

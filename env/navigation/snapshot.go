@@ -22,8 +22,7 @@ type saved struct {
 	Steps     int
 	Succeeded bool
 	Formatted bool
-	// Earlier is for claims, see turns.Earlier.
-	Earlier *turns.Truth `json:",omitempty"`
+	turns.Past
 }
 
 // Snapshot implements env.Snapshotter.
@@ -33,45 +32,38 @@ func (e *Env) Snapshot() ([]byte, error) {
 	}
 	a := e.agent
 	return snapshot.Encode("navigation", e.o, saved{e.index, e.task, a.Look, a.Horizon, a.i, a.j, e.steps, e.succeeded,
-		e.formatted, turns.Earlier(&e.Base)})
+		e.formatted, turns.PastOf(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.
 func (e *Env) Restore(ctx context.Context, state []byte) error {
-	if err := e.Calls.Open(ctx); err != nil {
-		return err
-	}
 	var s saved
-	if err := snapshot.Decode("navigation", e.o, state, &s); err != nil {
-		return err
-	}
-	if s.Index < 0 || s.Index >= e.tasks.Len() {
-		return snapshot.Bad("navigation", "its task is number %d of %d", s.Index, e.tasks.Len())
-	}
-	task, scene, err := e.tasks.At(s.Index)
-	if err != nil {
-		return err
-	}
-	if !sameTask(task, s.Task) {
-		return snapshot.Bad("navigation", "task %d differs from its task", s.Index)
-	}
-	agent := newAgent(task.Start, e.o.StepLength)
-	agent.Look, agent.Horizon, agent.i, agent.j = s.Look, s.Horizon, s.East, s.North
-	x, z := agent.Position()
-	switch {
-	case s.Look > 3 || s.Horizon < highest || s.Horizon > lowest || s.Horizon%lookStep != 0:
-		return snapshot.Bad("navigation", "the agent looks to %d, %d degrees downwards", s.Look, s.Horizon)
-	case (s.East != 0 || s.North != 0) && !scene.Free(x, z):
-		return snapshot.Bad("navigation", "the agent is at (%v, %v), which is not free", x, z)
-	case s.Earlier.Possible() != nil:
-		return snapshot.Bad("navigation", "%v", s.Earlier.Possible())
-	case s.Steps < 0:
-		return snapshot.Bad("navigation", "it has %d steps", s.Steps)
-	}
-	e.index, e.task, e.scene, e.agent = s.Index, task, scene, agent
-	e.steps, e.succeeded, e.formatted = s.Steps, s.Succeeded, s.Formatted
-	turns.Continue(&e.Base, s.Earlier)
-	return nil
+	return turns.Load(ctx, &e.Base, "navigation", e.o, state, &s, func() error {
+		if s.Index < 0 || s.Index >= e.tasks.Len() {
+			return snapshot.Bad("navigation", "its task is number %d of %d", s.Index, e.tasks.Len())
+		}
+		task, scene, err := e.tasks.At(s.Index)
+		if err != nil {
+			return err
+		}
+		if !sameTask(task, s.Task) {
+			return snapshot.Bad("navigation", "task %d differs from its task", s.Index)
+		}
+		agent := newAgent(task.Start, e.o.StepLength)
+		agent.Look, agent.Horizon, agent.i, agent.j = s.Look, s.Horizon, s.East, s.North
+		x, z := agent.Position()
+		switch {
+		case s.Look > 3 || s.Horizon < highest || s.Horizon > lowest || s.Horizon%lookStep != 0:
+			return snapshot.Bad("navigation", "the agent looks to %d, %d degrees downwards", s.Look, s.Horizon)
+		case (s.East != 0 || s.North != 0) && !scene.Free(x, z):
+			return snapshot.Bad("navigation", "the agent is at (%v, %v), which is not free", x, z)
+		case s.Steps < 0:
+			return snapshot.Bad("navigation", "it has %d steps", s.Steps)
+		}
+		e.index, e.task, e.scene, e.agent = s.Index, task, scene, agent
+		e.steps, e.succeeded, e.formatted = s.Steps, s.Succeeded, s.Formatted
+		return nil
+	})
 }
 
 // sameTask compares tasks; an empty list of hidden objects is none.

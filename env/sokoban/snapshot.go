@@ -17,8 +17,7 @@ type saved struct {
 	Turn     int
 	OnTarget int
 	Solved   bool
-	// Earlier is for claims, see turns.Earlier.
-	Earlier *turns.Truth `json:",omitempty"`
+	turns.Past
 }
 
 // Snapshot implements env.Snapshotter.
@@ -26,34 +25,27 @@ func (e *Env) Snapshot() ([]byte, error) {
 	if err := e.Calls.Snapshot(e.room != nil); err != nil {
 		return nil, err
 	}
-	return snapshot.Encode("sokoban", e.o, saved{e.room.Rows(), e.turn, e.onTarget, e.solved, turns.Earlier(&e.Base)})
+	return snapshot.Encode("sokoban", e.o, saved{e.room.Rows(), e.turn, e.onTarget, e.solved, turns.PastOf(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.
 func (e *Env) Restore(ctx context.Context, state []byte) error {
-	if err := e.Calls.Open(ctx); err != nil {
-		return err
-	}
 	var s saved
-	if err := snapshot.Decode("sokoban", e.o, state, &s); err != nil {
-		return err
-	}
-	room, err := Parse(s.Rows)
-	switch {
-	case err != nil:
-		return snapshot.Bad("sokoban", "%v", err)
-	case e.fixed != nil && (room.cols != e.fixed.cols || room.count != e.fixed.count ||
-		!bytes.Equal(room.fixed, e.fixed.fixed)):
-		return snapshot.Bad("sokoban", "its room is not that of the options")
-	case e.fixed == nil && (room.rows != e.o.Room[0] || room.cols != e.o.Room[1] || room.count != e.o.Boxes):
-		return snapshot.Bad("sokoban", "its room has %d×%d cells and %d boxes, must have %v and %d", room.rows, room.cols,
-			room.count, e.o.Room, e.o.Boxes)
-	case s.Earlier.Possible() != nil:
-		return snapshot.Bad("sokoban", "%v", s.Earlier.Possible())
-	case s.Turn < 0 || s.OnTarget < 0 || s.OnTarget > room.count:
-		return snapshot.Bad("sokoban", "it has %d turns and %d of %d boxes on targets", s.Turn, s.OnTarget, room.count)
-	}
-	e.room, e.turn, e.onTarget, e.solved = room, s.Turn, s.OnTarget, s.Solved
-	turns.Continue(&e.Base, s.Earlier)
-	return nil
+	return turns.Load(ctx, &e.Base, "sokoban", e.o, state, &s, func() error {
+		room, err := Parse(s.Rows)
+		switch {
+		case err != nil:
+			return snapshot.Bad("sokoban", "%v", err)
+		case e.fixed != nil && (room.cols != e.fixed.cols || room.count != e.fixed.count ||
+			!bytes.Equal(room.fixed, e.fixed.fixed)):
+			return snapshot.Bad("sokoban", "its room is not that of the options")
+		case e.fixed == nil && (room.rows != e.o.Room[0] || room.cols != e.o.Room[1] || room.count != e.o.Boxes):
+			return snapshot.Bad("sokoban", "its room has %d×%d cells and %d boxes, must have %v and %d", room.rows, room.cols,
+				room.count, e.o.Room, e.o.Boxes)
+		case s.Turn < 0 || s.OnTarget < 0 || s.OnTarget > room.count:
+			return snapshot.Bad("sokoban", "it has %d turns and %d of %d boxes on targets", s.Turn, s.OnTarget, room.count)
+		}
+		e.room, e.turn, e.onTarget, e.solved = room, s.Turn, s.OnTarget, s.Solved
+		return nil
+	})
 }

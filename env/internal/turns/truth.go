@@ -1,9 +1,11 @@
 package turns
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
+	"vagen/env/internal/snapshot"
 	"vagen/reward"
 )
 
@@ -23,18 +25,45 @@ func truthOf[S any](state S, set func(*reward.Claim, S)) Truth {
 // Begin starts an episode: no turn was played. An environment's Reset calls it.
 func Begin(b *Base) { b.earlier = nil }
 
-// Earlier returns the truth before the previous turn, for snapshots: nil before the first
-// turn is played, and without judged state reward.
-func Earlier(b *Base) *Truth { return b.earlier }
+// Past is what a Base has of a saved episode. The state that an environment saves embeds it at the end.
+type Past struct {
+	// Earlier is the truth before the previous turn, for claims: nil before the first turn is played, and
+	// without judged state reward.
+	Earlier *Truth `json:",omitempty"`
+}
 
-// Continue sets what Earlier returned when the snapshot was made.
-func Continue(b *Base, earlier *Truth) { b.earlier = earlier }
+// PastOf returns the Past of the current episode.
+func PastOf(b *Base) Past { return Past{b.earlier} }
+
+func (p *Past) past() *Past { return p }
+
+// Load reads the state of an environment's episode from a snapshot, and continues it with set, which returns an error
+// if the state is not possible, and changes nothing then.
+func Load(
+	ctx context.Context, b *Base, name string, options any, data []byte, state interface{ past() *Past }, set func() error,
+) error {
+	if err := b.Calls.Open(ctx); err != nil {
+		return err
+	}
+	if err := snapshot.Decode(name, options, data, state); err != nil {
+		return err
+	}
+	earlier := state.past().Earlier
+	if err := earlier.possible(); err != nil {
+		return snapshot.Bad(name, "%v", err)
+	}
+	if err := set(); err != nil {
+		return err
+	}
+	b.earlier = earlier
+	return nil
+}
 
 // mostRelations is more than any state has.
 const mostRelations = 1 << 16
 
-// Possible returns an error if no state has this truth. nil is possible.
-func (t *Truth) Possible() error {
+// possible returns an error if no state has this truth. nil is possible.
+func (t *Truth) possible() error {
 	if t == nil {
 		return nil
 	}

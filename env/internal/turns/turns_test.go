@@ -9,6 +9,7 @@ import (
 	"vagen/env"
 	"vagen/env/internal/options"
 	"vagen/env/internal/prompts"
+	"vagen/env/internal/snapshot"
 	"vagen/reward"
 )
 
@@ -74,12 +75,18 @@ func TestClaimsHaveTheTruthOfOneTurnEarlier(t *testing.T) {
 		}
 		return earlier
 	}
-	require.Nil(t, Earlier(&b))
+	require.Nil(t, PastOf(&b).Earlier)
 	require.Equal(t, []string{""}, play(&b, observed, 1, 2))
 	require.Equal(t, []string{"1"}, play(&b, observed, 2, 3))
 	require.Empty(t, play(&b, nil, 3, 4))
 	other := base(t, judged())
-	Continue(&other, Earlier(&b))
+	data, err := snapshot.Encode("pond", 1, PastOf(&b))
+	require.NoError(t, err)
+	var s Past
+	require.ErrorIs(t, Load(t.Context(), &other, "pond", 1, data, &s, func() error { return env.ErrSnapshot }),
+		env.ErrSnapshot)
+	require.Nil(t, PastOf(&other).Earlier)
+	require.NoError(t, Load(t.Context(), &other, "pond", 1, data, &s, func() error { return nil }))
 	require.Equal(t, []string{"3"}, play(&b, observed, 4, 4))
 	require.Equal(t, []string{"3"}, play(&other, observed, 4, 5))
 	Begin(&b)
@@ -87,11 +94,11 @@ func TestClaimsHaveTheTruthOfOneTurnEarlier(t *testing.T) {
 }
 
 func TestATruthThatNoStateHasIsNotPossible(t *testing.T) {
-	require.NoError(t, (*Truth)(nil).Possible())
-	require.NoError(t, (&Truth{Relations: []reward.Relation{reward.Relate("box", 1, 0)}, State: "x"}).Possible())
+	require.NoError(t, (*Truth)(nil).possible())
+	require.NoError(t, (&Truth{Relations: []reward.Relation{reward.Relate("box", 1, 0)}, State: "x"}).possible())
 	require.ErrorContains(t, (&Truth{Relations: []reward.Relation{{Object: "box", Vertical: "up",
-		Horizontal: reward.Left}}}).Possible(), `"up"`)
-	require.ErrorContains(t, (&Truth{Relations: make([]reward.Relation, mostRelations+1)}).Possible(), "65537 relations")
+		Horizontal: reward.Left}}}).possible(), `"up"`)
+	require.ErrorContains(t, (&Truth{Relations: make([]reward.Relation, mostRelations+1)}).possible(), "65537 relations")
 }
 
 func TestWithoutStateRewardThereAreNoClaims(t *testing.T) {
