@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"image"
-	"image/draw"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"vagen/internal/floats"
+	"vagen/internal/imagefile"
 	"vagen/reward"
 )
 
@@ -211,18 +210,9 @@ func unequal(a, b Observation) string {
 		if x == nil || y == nil {
 			continue // reported as a mark without pixels
 		}
-		if x.Bounds() != y.Bounds() || !bytes.Equal(pixels(x), pixels(y)) {
+		if x.Bounds() != y.Bounds() || !bytes.Equal(imagefile.NRGBA(x).Pix, imagefile.NRGBA(y).Pix) {
 			return fmt.Sprintf("the pixels of image %d", i)
 		}
 	}
 	return ""
-}
-
-func pixels(img image.Image) []byte {
-	if m, ok := img.(*image.RGBA); ok && m.Stride == 4*m.Rect.Dx() {
-		return m.Pix
-	}
-	m := image.NewRGBA(img.Bounds())
-	draw.Draw(m, m.Rect, img, m.Rect.Min, draw.Src)
-	return m.Pix
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"image/draw"
 	"strings"
 
 	"vagen/env"
+	"vagen/internal/imagefile"
 )
 
 // branchOff brings the environment of a branch, which has been reset or restored, to the
@@ -94,18 +94,7 @@ func samePixels(a, b image.Image) bool {
 	if a == nil || b == nil || a.Bounds().Size() != b.Bounds().Size() {
 		return false
 	}
-	return bytes.Equal(pixels(a), pixels(b))
-}
-
-// pixels returns the pixels in the format of stored images, which is not premultiplied.
-func pixels(im image.Image) []byte {
-	b := im.Bounds()
-	if n, ok := im.(*image.NRGBA); ok && n.Stride == 4*b.Dx() {
-		return n.Pix[:4*b.Dx()*b.Dy()]
-	}
-	out := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
-	draw.Draw(out, out.Bounds(), im, b.Min, draw.Src)
-	return out.Pix
+	return bytes.Equal(imagefile.NRGBA(a).Pix, imagefile.NRGBA(b).Pix)
 }
 
 // restoreEnv restores a snapshot.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 	"os"
 	"testing"
@@ -107,4 +108,21 @@ func TestDamagedJPEGsAreErrors(t *testing.T) {
 	}
 	_, err := Decode([]byte("BM"))
 	require.ErrorContains(t, err, `unknown format: the file begins with "BM"`)
+}
+
+// A part of a picture is compared by its own pixels, also if the whole picture has as wide rows.
+func TestPartsOfPicturesAreTheirOwnPixels(t *testing.T) {
+	box := image.Rect(0, 0, 2, 3)
+	for _, im := range []draw.Image{image.NewRGBA(box), image.NewNRGBA(box)} {
+		for y := range 3 {
+			im.Set(0, y, color.RGBA{1, 2, 3, 255})
+			im.Set(1, y, color.White)
+		}
+		part := im.(interface {
+			SubImage(image.Rectangle) image.Image
+		}).SubImage(image.Rect(0, 0, 2, 2))
+		want := image.NewNRGBA(image.Rect(0, 0, 2, 2))
+		draw.Draw(want, want.Rect, part, image.Point{}, draw.Src)
+		require.Equal(t, want, NRGBA(part), "%T", im)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"image/draw"
 	"image/png"
 	"io/fs"
 	"os"
@@ -45,32 +44,13 @@ func newFolder(file string) *folder {
 		last: map[string]image.Image{}}
 }
 
-// plain converts an image to the pixel format of stored images. The result may share
-// memory with im.
-func plain(im image.Image) *image.NRGBA {
-	b := im.Bounds()
-	switch im := im.(type) {
-	case *image.NRGBA:
-		if b.Min == (image.Point{}) && im.Stride == 4*b.Dx() {
-			return im
-		}
-	case *image.RGBA:
-		if b.Min == (image.Point{}) && im.Stride == 4*b.Dx() && im.Opaque() {
-			return &image.NRGBA{Pix: im.Pix, Stride: im.Stride, Rect: im.Rect}
-		}
-	}
-	out := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
-	draw.Draw(out, out.Bounds(), im, b.Min, draw.Src)
-	return out
-}
-
 func nameOf(im *image.NRGBA) string {
 	h := sha256.New()
 	var size [16]byte
 	binary.LittleEndian.PutUint64(size[:], uint64(im.Rect.Dx()))
 	binary.LittleEndian.PutUint64(size[8:], uint64(im.Rect.Dy()))
 	h.Write(size[:])
-	h.Write(im.Pix[:4*im.Rect.Dx()*im.Rect.Dy()])
+	h.Write(im.Pix)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -83,7 +63,7 @@ func named(im image.Image) (*image.NRGBA, string, error) {
 	if im == nil || im.Bounds().Empty() {
 		return nil, "", errors.New("the image is nil or has no pixels")
 	}
-	p := plain(im)
+	p := imagefile.NRGBA(im)
 	return p, nameOf(p), nil
 }
 
@@ -201,7 +181,7 @@ func decodeImage(name string, data []byte) (image.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: image %s: %w", ErrFormat, name, err)
 	}
-	p := plain(im)
+	p := imagefile.NRGBA(im)
 	if got := nameOf(p); got != name {
 		return nil, fmt.Errorf("%w: image %s: the hash of its pixels is %s, must be equal to its name", ErrFormat, name, got)
 	}
@@ -219,5 +199,5 @@ func ImageName(im image.Image) string {
 	if name, ok := im.(Absent); ok {
 		return string(name)
 	}
-	return nameOf(plain(im))
+	return nameOf(imagefile.NRGBA(im))
 }

@@ -18,6 +18,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/frozenlake"
+	"vagen/internal/imagefile"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -93,7 +94,7 @@ func same(t testing.TB, want, got *rollout.Trajectory) {
 		for _, turn := range in.Turns {
 			var images []image.Image
 			for _, im := range turn.Observation.Images {
-				images = append(images, plain(im))
+				images = append(images, imagefile.NRGBA(im))
 			}
 			turn.Observation.Images = images
 			if len(turn.Parsed.Actions) == 0 {
@@ -110,7 +111,7 @@ func same(t testing.TB, want, got *rollout.Trajectory) {
 			var images []policy.Image
 			for _, im := range row.Images {
 				if im.Image != nil {
-					im.Image = plain(im.Image)
+					im.Image = imagefile.NRGBA(im.Image)
 				}
 				images = append(images, im)
 			}
@@ -193,12 +194,12 @@ func TestImagesAreStoredOnce(t *testing.T) {
 	for _, tr := range ts {
 		for _, turn := range tr.Turns {
 			for _, im := range turn.Observation.Images {
-				shown[nameOf(plain(im))] = true
+				shown[nameOf(imagefile.NRGBA(im))] = true
 			}
 		}
 		for i := range tr.Rows {
 			for _, im := range tr.Rows[i].Images {
-				shown[nameOf(plain(im.Image))] = true
+				shown[nameOf(imagefile.NRGBA(im.Image))] = true
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/imagefile"
 )
 
 // TestSummariesAreThoseOfTheEpisodes: reading only the columns of summaries gives the same
@@ -48,7 +50,7 @@ func TestSummariesAreThoseOfTheEpisodes(t *testing.T) {
 		for k, turn := range s.Turns {
 			require.Equal(t, ts[i].Turns[k].Response, turn.Response)
 			for j, im := range turn.Observation.Images {
-				require.Equal(t, Absent(nameOf(plain(ts[i].Turns[k].Observation.Images[j]))), im)
+				require.Equal(t, Absent(nameOf(imagefile.NRGBA(ts[i].Turns[k].Observation.Images[j]))), im)
 			}
 		}
 	}
