@@ -128,17 +128,22 @@ func (s Spec) Reads(name string) bool {
 
 // Registry maps names to estimators. The zero value is empty and ready, and all
 // methods are safe for concurrent use.
-type Registry struct{ specs byname.Table[*Spec] }
+type Registry struct{ specs byname.Table[*Spec, kind] }
 
-var entries = byname.Kind{Package: "advantage", Entry: "estimator", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+// kind is the kind of a registry's entries.
+type kind struct{}
+
+func (kind) Kind() byname.Kind {
+	return byname.Kind{Package: "advantage", Entry: "estimator", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+}
 
 // Register adds an estimator under its name. The error wraps ErrDuplicate when the
 // name is taken. New must not be nil.
 func (r *Registry) Register(s Spec) error {
 	if s.New == nil {
-		return r.specs.Register(entries, s.Name, nil)
+		return r.specs.Register(s.Name, nil)
 	}
-	return r.specs.Register(entries, s.Name, &s)
+	return r.specs.Register(s.Name, &s)
 }
 
 // Names returns all names in alphabetical order.
@@ -147,7 +152,7 @@ func (r *Registry) Names() []string { return r.specs.Names() }
 // Describe returns the inputs and outputs of an estimator. An unknown name is an
 // ErrUnknown that lists the names and the nearest one.
 func (r *Registry) Describe(name string) (Spec, error) {
-	s, err := r.specs.Get(entries, name)
+	s, err := byname.Get(&r.specs, name)
 	if err != nil {
 		return Spec{}, err
 	}
@@ -181,7 +186,7 @@ func Builtin() *Registry {
 		all[s.Name] = byname.Entry[*Spec]{Value: &s}
 	}
 	r := new(Registry)
-	r.specs.Fill(all)
+	byname.Fill(&r.specs, all)
 	return r
 }
 

@@ -23,11 +23,22 @@ type TurnReward func(ctx context.Context, response string, out *Outcome) (float6
 // RewardFactory makes a reward from its settings, which Decode reads.
 type RewardFactory func(settings map[string]any) (TurnReward, error)
 
-var (
-	rewardEntries = byname.Kind{Package: "env", Entry: "reward", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
-	formatEntries = byname.Kind{Package: "env", Entry: "response format", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
-	partName      = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+// partName matches the names of rewards.
+var partName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
+// rewardKind and formatKind are the kinds of what a Registry has beside environments.
+type (
+	rewardKind struct{}
+	formatKind struct{}
 )
+
+func (rewardKind) Kind() byname.Kind {
+	return byname.Kind{Package: "env", Entry: "reward", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+}
+
+func (formatKind) Kind() byname.Kind {
+	return byname.Kind{Package: "env", Entry: "response format", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+}
 
 // RegisterReward adds a reward under a name. The option rewards of every environment of this registry
 // then selects it, with its settings: rewards: {NAME: {…}}; the environment itself does not get that
@@ -37,7 +48,7 @@ func (r *Registry) RegisterReward(name string, f RewardFactory) error {
 	if !partName.MatchString(name) {
 		return fmt.Errorf("env: register reward %q: must be of lower-case letters, digits and underscores", name)
 	}
-	return r.rewards.Register(rewardEntries, name, f)
+	return r.rewards.Register(name, f)
 }
 
 // RegisterFormat adds a response format under a name: one tagged block for each section, in order, see
@@ -52,7 +63,7 @@ func (r *Registry) RegisterFormat(name string, sections ...string) error {
 	if _, err := reward.NewTagged(name, sections, reward.ParserOptions{}); err != nil {
 		return fmt.Errorf("env: register response format: %w", err)
 	}
-	return r.formats.Register(formatEntries, name, slices.Clone(sections))
+	return r.formats.Register(name, slices.Clone(sections))
 }
 
 // The options that a Registry reads or sets.
@@ -70,7 +81,7 @@ func (r *Registry) extended(config map[string]any) (map[string]any, []namedRewar
 		return nil, nil, err
 	}
 	name, _ := config[optionFormat].(string)
-	sections, err := r.formats.Get(formatEntries, name)
+	sections, err := byname.Get(&r.formats, name)
 	if isFormat := err == nil; isFormat || rewards != nil {
 		config = maps.Clone(config)
 		delete(config, optionRewards)
@@ -98,7 +109,7 @@ func (r *Registry) rewardsOf(config map[string]any) ([]namedReward, error) {
 		if !ok && byName[name] != nil {
 			return nil, rewardError(optionRewards+"."+name, fmt.Errorf("%v, must be a mapping of settings", byName[name]))
 		}
-		f, err := r.rewards.Get(rewardEntries, name)
+		f, err := byname.Get(&r.rewards, name)
 		if err != nil {
 			return nil, rewardError(optionRewards, err)
 		}

@@ -24,15 +24,27 @@ var (
 // may succeed when it is started again.
 var ErrLost = errors.New("the environment was lost")
 
-var entries = byname.Kind{Package: "env", Entry: "environment", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+// kind is the kind of a registry's entries.
+type kind struct{}
+
+// table is in every registry.
+type table = byname.Table[Factory, kind]
+
+func (kind) Kind() byname.Kind {
+	return byname.Kind{Package: "env", Entry: "environment", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+}
 
 // Registry maps names to environments. It holds only what its owner registers. The zero
-// value is empty and ready,
-// and all methods are safe for concurrent use.
+// value is empty and ready, and all methods are safe for concurrent use.
+//
+// Register(name, factory, about...) adds an environment under a name, with a description for
+// Describe; the error wraps ErrDuplicate when the name is taken. Names() returns the registered
+// names, sorted. Describe(name) returns what an agent does in the environment with this name, ""
+// if Register got no description; errors are those of New.
 type Registry struct {
-	factories byname.Table[Factory]
-	rewards   byname.Table[RewardFactory]
-	formats   byname.Table[[]string] // sections
+	table
+	rewards byname.Table[RewardFactory, rewardKind]
+	formats byname.Table[[]string, formatKind] // sections
 
 	mu        sync.RWMutex // of what follows
 	judge     Judge
@@ -47,12 +59,6 @@ func (r *Registry) SetJudge(j Judge) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.judge = j
-}
-
-// Register adds an environment under a name, with a description for Describe. The error
-// wraps ErrDuplicate when the name is taken.
-func (r *Registry) Register(name string, f Factory, about ...string) error {
-	return r.factories.Register(entries, name, f, about...)
 }
 
 // SetOtherwise sets the factory of names that are not registered: f returns it for each
@@ -91,7 +97,7 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	r.mu.RLock()
 	judge, otherwise := r.judge, r.otherwise
 	r.mu.RUnlock()
-	f, err := r.factories.Get(entries, name)
+	f, err := byname.Get(&r.table, name)
 	if err != nil && otherwise != nil {
 		f, err = otherwise(name), nil
 	}
@@ -114,13 +120,6 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	}
 	return e, nil
 }
-
-// Names returns the registered names, sorted.
-func (r *Registry) Names() []string { return r.factories.Names() }
-
-// Describe returns what an agent does in the environment with this name, "" if Register got no description. Errors
-// are those of New.
-func (r *Registry) Describe(name string) (string, error) { return r.factories.Describe(entries, name) }
 
 // OnClose adds a function that Close calls, for what the environments of a factory share.
 func (r *Registry) OnClose(f func() error) {

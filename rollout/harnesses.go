@@ -25,20 +25,33 @@ var (
 	ErrIncompatible = errors.New("settings cannot be used together")
 )
 
-var harnessEntries = byname.Kind{Package: "rollout", Entry: "harness", Unknown: ErrUnknownHarness,
-	Duplicate: ErrDuplicateHarness}
+// harnessKind is the kind of a registry's entries.
+type harnessKind struct{}
+
+// table is in every registry.
+type table = byname.Table[HarnessFactory, harnessKind]
+
+func (harnessKind) Kind() byname.Kind {
+	return byname.Kind{Package: "rollout", Entry: "harness", Unknown: ErrUnknownHarness,
+		Duplicate: ErrDuplicateHarness}
+}
 
 // Harnesses maps names to harnesses. The zero value is empty and ready, and all
 // methods are safe for concurrent use.
+//
+// Register(name, factory, about...) adds a harness under a name, with a description for Describe; the
+// error wraps ErrDuplicateHarness when the name is taken. Names() returns the registered names, sorted.
+// Describe(name) returns what the harness with this name does, "" if Register got no description; errors
+// are those of New.
 type Harnesses struct {
-	factories byname.Table[HarnessFactory]
+	table
 }
 
 // Builtin returns a new registry with the harnesses of this package:
 // compact, concat, no_concat and window.
 func Builtin() *Harnesses {
 	r := new(Harnesses)
-	r.factories.Fill(map[string]byname.Entry[HarnessFactory]{
+	byname.Fill(&r.table, map[string]byname.Entry[HarnessFactory]{
 		"concat": {About: "one conversation per episode", Value: func(HarnessOptions) (Harness, error) {
 			return Concat{}, nil
 		}},
@@ -63,16 +76,10 @@ func Builtin() *Harnesses {
 	return r
 }
 
-// Register adds a harness under a name, with a description for Describe. The error wraps
-// ErrDuplicateHarness when the name is taken.
-func (r *Harnesses) Register(name string, f HarnessFactory, about ...string) error {
-	return r.factories.Register(harnessEntries, name, f, about...)
-}
-
 // New creates a harness by name. The error wraps ErrUnknownHarness for an unknown
 // name, and suggests the nearest known one.
 func (r *Harnesses) New(name string, o HarnessOptions) (Harness, error) {
-	f, err := r.factories.Get(harnessEntries, name)
+	f, err := byname.Get(&r.table, name)
 	if err != nil {
 		return nil, err
 	}
@@ -84,15 +91,6 @@ func (r *Harnesses) New(name string, o HarnessOptions) (Harness, error) {
 		return nil, fmt.Errorf("rollout: harness %s: %w", name, err)
 	}
 	return h, nil
-}
-
-// Names returns the registered names, sorted.
-func (r *Harnesses) Names() []string { return r.factories.Names() }
-
-// Describe returns what the harness with this name does, "" if Register got no description. Errors
-// are those of New.
-func (r *Harnesses) Describe(name string) (string, error) {
-	return r.factories.Describe(harnessEntries, name)
 }
 
 // Check reports whether an estimator and a policy loss can be used with the rows of a

@@ -23,9 +23,12 @@ type Kind struct {
 	Duplicate error  // wrapped if the name is already used
 }
 
+// Of is a type whose zero value says which Kind the entries of a table have.
+type Of interface{ Kind() Kind }
+
 // Table holds entries by name. The zero value is empty and ready, and all methods
-// are safe for concurrent use.
-type Table[T any] struct {
+// are safe for concurrent use. A registry that embeds it has its methods Register, Names and Describe.
+type Table[T any, K Of] struct {
 	mu      sync.RWMutex
 	entries map[string]Entry[T]
 }
@@ -39,7 +42,9 @@ type Entry[T any] struct {
 // Register adds an entry. A name that is empty and an entry that is nil are errors. The
 // error wraps Duplicate if the name is already used: silent replacement would change the
 // runs that use the name. After an error the table is unchanged.
-func (t *Table[T]) Register(k Kind, name string, entry T, about ...string) error {
+func (t *Table[T, K]) Register(name string, entry T, about ...string) error {
+	var of K
+	k := of.Kind()
 	if name == "" || isNil(entry) {
 		return fmt.Errorf("%s: register %s %q: a name and a value are needed", k.Package, k.Entry, name)
 	}
@@ -66,7 +71,7 @@ func isNil[T any](entry T) bool {
 
 // Fill adds entries and replaces existing ones. Registries use it to add the library's
 // entries.
-func (t *Table[T]) Fill(entries map[string]Entry[T]) {
+func Fill[T any, K Of](t *Table[T, K], entries map[string]Entry[T]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entries == nil {
@@ -77,32 +82,33 @@ func (t *Table[T]) Fill(entries map[string]Entry[T]) {
 
 // Get returns the entry with a name. If there is none, the error wraps Unknown and lists
 // the nearest name and all names.
-func (t *Table[T]) Get(k Kind, name string) (T, error) {
-	e, err := t.find(k, name)
+func Get[T any, K Of](t *Table[T, K], name string) (T, error) {
+	e, err := t.find(name)
 	return e.Value, err
 }
 
 // Describe returns what the entry with a name is, "" if Register got no description. The error is that
 // of Get.
-func (t *Table[T]) Describe(k Kind, name string) (string, error) {
-	e, err := t.find(k, name)
+func (t *Table[T, K]) Describe(name string) (string, error) {
+	e, err := t.find(name)
 	return e.About, err
 }
 
-func (t *Table[T]) find(k Kind, name string) (Entry[T], error) {
+func (t *Table[T, K]) find(name string) (Entry[T], error) {
 	t.mu.RLock()
 	entry, ok := t.entries[name]
 	t.mu.RUnlock()
 	if ok {
 		return entry, nil
 	}
-	known := t.Names()
+	var of K
+	k, known := of.Kind(), t.Names()
 	return entry, fmt.Errorf("%s: %s %q: %w%s (known: %s)", k.Package, k.Entry, name, k.Unknown,
 		nearest.Hint(name, known), strings.Join(known, ", "))
 }
 
 // Names returns all names in alphabetical order.
-func (t *Table[T]) Names() []string {
+func (t *Table[T, K]) Names() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Sorted(maps.Keys(t.entries))

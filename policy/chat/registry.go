@@ -19,19 +19,30 @@ var (
 	ErrDuplicate = errors.New("the name is already registered")
 )
 
-var entries = byname.Kind{Package: "chat", Entry: "back end", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+// kind is the kind of a registry's entries.
+type kind struct{}
+
+// table is in every registry.
+type table = byname.Table[Factory, kind]
+
+func (kind) Kind() byname.Kind {
+	return byname.Kind{Package: "chat", Entry: "back end", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+}
 
 // Registry maps names to back ends, as an evaluation's configuration names them in api. The zero value
 // is empty and ready, and all methods are safe for concurrent use.
+//
+// Names() returns the registered names, sorted. Describe(name) returns what a back end is, "" if Register
+// got no description; errors are those of New.
 type Registry struct {
-	table byname.Table[Factory]
+	table
 }
 
 // Builtin returns a new registry with the APIs of this package.
 func Builtin() *Registry {
 	open := func(_ context.Context, o Options) (policy.Policy, error) { return New(o) }
 	r := new(Registry)
-	r.table.Fill(map[string]byname.Entry[Factory]{
+	byname.Fill(&r.table, map[string]byname.Entry[Factory]{
 		string(OpenAI):    {Value: open, About: "chat completions of OpenAI and many others"},
 		string(Anthropic): {Value: open, About: "messages of Anthropic"},
 		string(Gemini):    {Value: open, About: "generateContent of Google"},
@@ -48,20 +59,14 @@ func (r *Registry) Register(name string, f Factory, about ...string) error {
 	if name == reserved {
 		return fmt.Errorf("chat: register back end %q: %w for models in the process", name, ErrDuplicate)
 	}
-	return r.table.Register(entries, name, f, about...)
+	return r.table.Register(name, f, about...)
 }
 
 // New makes the policy of the back end that o.API names. The error wraps ErrUnknown if there is none.
 func (r *Registry) New(ctx context.Context, o Options) (policy.Policy, error) {
-	f, err := r.table.Get(entries, string(o.API))
+	f, err := byname.Get(&r.table, string(o.API))
 	if err != nil {
 		return nil, err
 	}
 	return f(ctx, o)
 }
-
-// Names returns the registered names, sorted.
-func (r *Registry) Names() []string { return r.table.Names() }
-
-// Describe returns what a back end is, "" if Register got no description. Errors are those of New.
-func (r *Registry) Describe(name string) (string, error) { return r.table.Describe(entries, name) }

@@ -87,13 +87,26 @@ func DefaultOptions() Options {
 // the loss would reject, so that a run fails before it starts.
 type Builder func(Options) (Policy, error)
 
-var entries = byname.Kind{Package: "loss", Entry: "policy loss", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+// kind is the kind of a registry's entries.
+type kind struct{}
+
+// table is in every registry.
+type table = byname.Table[Builder, kind]
+
+func (kind) Kind() byname.Kind {
+	return byname.Kind{Package: "loss", Entry: "policy loss", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+}
 
 // Registry finds policy losses by name. The zero value is empty and ready to
 // use; [Builtin] returns one with the losses of this package. It is safe for
 // concurrent use.
+//
+// Register(name, build, about...) adds a loss under a name, with a description for Describe; the error
+// wraps ErrDuplicate when the name is taken. Names() returns the known names in alphabetical order.
+// Describe(name) returns what the loss with this name does, "" if Register got no description; errors
+// are those of New.
 type Registry struct {
-	builders byname.Table[Builder]
+	table
 }
 
 // checked describes a loss whose settings are checked when it is built.
@@ -148,7 +161,7 @@ func Builtin() *Registry {
 	maps.Copy(all, losses2026())
 	maps.Copy(all, distillations())
 	r := new(Registry)
-	r.builders.Fill(all)
+	byname.Fill(&r.table, all)
 	return r
 }
 
@@ -257,16 +270,10 @@ func (o *Options) selfDistillation() (Distill, error) {
 	return p, nil
 }
 
-// Register adds a loss under a name, with a description for Describe. The error
-// wraps ErrDuplicate when the name is taken.
-func (r *Registry) Register(name string, build Builder, about ...string) error {
-	return r.builders.Register(entries, name, build, about...)
-}
-
 // New builds the loss with this name. An unknown name gives ErrUnknown and the
 // nearest known one.
 func (r *Registry) New(name string, o Options) (Policy, error) {
-	build, err := r.builders.Get(entries, name)
+	build, err := byname.Get(&r.table, name)
 	if err != nil {
 		return nil, err
 	}
@@ -282,10 +289,3 @@ func (r *Registry) New(name string, o Options) (Policy, error) {
 	}
 	return p, nil
 }
-
-// Names returns the known names in alphabetical order.
-func (r *Registry) Names() []string { return r.builders.Names() }
-
-// Describe returns what the loss with this name does, "" if Register got no description. Errors
-// are those of New.
-func (r *Registry) Describe(name string) (string, error) { return r.builders.Describe(entries, name) }

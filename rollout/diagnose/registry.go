@@ -23,13 +23,26 @@ type Options struct {
 // DefaultOptions holds a clip of ±0.2 and 4-grams.
 func DefaultOptions() Options { return Options{ClipLow: 0.2, ClipHigh: 0.2, NGram: 4} }
 
-var entries = byname.Kind{Package: "diagnose", Entry: "metric", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+// kind is the kind of a registry's entries.
+type kind struct{}
+
+// table is in every registry.
+type table = byname.Table[Metric, kind]
+
+func (kind) Kind() byname.Kind {
+	return byname.Kind{Package: "diagnose", Entry: "metric", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+}
 
 // Registry holds metrics by name. The zero value is empty and ready to use;
 // [Builtin] returns one with the metrics of this package. It is safe for
 // concurrent use.
+//
+// Register(name, metric, about...) adds a metric under a name, with a description for Describe; the error
+// wraps ErrDuplicate when the name is taken. Names() returns the known names in alphabetical order.
+// Describe(name) returns what the metric with this name shows, "" if Register got no description; errors
+// are those of New.
 type Registry struct {
-	metrics byname.Table[Metric]
+	table
 }
 
 // Builtin returns a new registry with the metrics of this package.
@@ -41,7 +54,7 @@ func Builtin(o Options) (*Registry, error) {
 		return nil, fmt.Errorf("diagnose: NGram = %d, want 1 or more: %w", o.NGram, ErrSetting)
 	}
 	r := new(Registry)
-	r.metrics.Fill(map[string]byname.Entry[Metric]{
+	byname.Fill(&r.table, map[string]byname.Entry[Metric]{
 		"data":               {Value: Data, About: "mean, maximum and minimum of what training saw"},
 		"reward_variance":    {Value: RewardVariance, About: "whether groups have a signal; falls before a collapse"},
 		"entropy":            {Value: Entropy, About: "how much the policy still explores"},
@@ -56,22 +69,9 @@ func Builtin(o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Register adds a metric under a name, with a description for Describe. The error
-// wraps ErrDuplicate when the name is taken.
-func (r *Registry) Register(name string, m Metric, about ...string) error {
-	return r.metrics.Register(entries, name, m, about...)
-}
-
 // New returns the metric with this name. An unknown name gives ErrUnknown and the
 // nearest known one.
-func (r *Registry) New(name string) (Metric, error) { return r.metrics.Get(entries, name) }
-
-// Names returns the known names in alphabetical order.
-func (r *Registry) Names() []string { return r.metrics.Names() }
-
-// Describe returns what the metric with this name shows, "" if Register got no description. Errors
-// are those of New.
-func (r *Registry) Describe(name string) (string, error) { return r.metrics.Describe(entries, name) }
+func (r *Registry) New(name string) (Metric, error) { return byname.Get(&r.table, name) }
 
 // Measure runs the named metrics, or all of them in alphabetical order if none is named.
 // If a metric fails, the others still run; the error is returned with their results in

@@ -18,13 +18,26 @@ import (
 // as unknown.
 type Builder func(a *Args) (Filter, error)
 
-var entries = byname.Kind{Package: "filter", Entry: "filter", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+// kind is the kind of a registry's entries.
+type kind struct{}
+
+// table is in every registry.
+type table = byname.Table[Builder, kind]
+
+func (kind) Kind() byname.Kind {
+	return byname.Kind{Package: "filter", Entry: "filter", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+}
 
 // Registry finds filters by name. The zero value is empty and ready to use;
 // [Builtin] returns one with the filters of this package. It is safe for
 // concurrent use.
+//
+// Register(name, build, about...) adds a filter under a name, with a description for Describe; the error
+// wraps ErrDuplicate when the name is taken. Names() returns the known names in alphabetical order.
+// Describe(name) returns what the filter with this name keeps, "" if Register got no description; errors
+// are those of New.
 type Registry struct {
-	builders byname.Table[Builder]
+	table
 }
 
 // Builtin returns a new registry with the filters of this package. Their settings:
@@ -42,7 +55,7 @@ func Builtin() *Registry {
 			return f, errors.Join(f.check(), f.Scaling.check())
 		}}
 	r := new(Registry)
-	r.builders.Fill(map[string]byname.Entry[Builder]{
+	byname.Fill(&r.table, map[string]byname.Entry[Builder]{
 		"none": {About: "everything", Value: func(*Args) (Filter, error) { return None{}, nil }},
 		"reward_variance": {About: "a share of the groups, those with the largest variance of returns",
 			Value: func(a *Args) (Filter, error) {
@@ -72,17 +85,11 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds a filter under a name, with a description for Describe. The error
-// wraps ErrDuplicate when the name is taken.
-func (r *Registry) Register(name string, build Builder, about ...string) error {
-	return r.builders.Register(entries, name, build, about...)
-}
-
 // New builds the filter with this name. kwargs are the settings of a configuration,
 // with values as a YAML or JSON decoder returns them. All errors are reported at once:
 // unknown keys with the nearest known one, wrong types, values out of range.
 func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
-	build, err := r.builders.Get(entries, name)
+	build, err := byname.Get(&r.table, name)
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +100,6 @@ func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
 	}
 	return f, nil
 }
-
-// Names returns the known names in alphabetical order.
-func (r *Registry) Names() []string { return r.builders.Names() }
-
-// Describe returns what the filter with this name keeps, "" if Register got no description. Errors
-// are those of New.
-func (r *Registry) Describe(name string) (string, error) { return r.builders.Describe(entries, name) }
 
 // Args passes settings to a Builder and records which ones it reads.
 type Args struct {
