@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/reward"
 )
 
@@ -40,11 +41,7 @@ func start(t *testing.T, change func(*Options)) *Env {
 	o := DefaultOptions()
 	o.RenderMode, o.PromptFormat = env.Text, "no_think"
 	change(&o)
-	e, err := New(o)
-	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), 7)
-	require.NoError(t, err)
-	return e
+	return envtest.Started(t, New, o, 7)
 }
 
 func TestTheBetterHandWins(t *testing.T) {
@@ -138,15 +135,12 @@ func TestScriptsWinAsOftenAsTheyShould(t *testing.T) {
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
-	for want, config := range map[string]map[string]any{
+	envtest.Refused(t, FromConfig, map[string]map[string]any{
 		`did you mean "natural"?`: {"naturel": true},
 		`"max_actions_per_step"`:  {"max_actions_per_step": 2},
 		`"wm", must be one of`:    {"prompt_format": "wm"},
 		`must be true or false`:   {"sab": "yes"},
-	} {
-		_, err := FromConfig(config)
-		require.ErrorContains(t, err, want)
-	}
+	})
 }
 
 func TestPromptShowsAnExampleThatItsParserAccepts(t *testing.T) {

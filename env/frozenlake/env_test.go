@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/options"
 	"vagen/reward"
 )
@@ -20,19 +21,10 @@ func start(t *testing.T, change func(*Options)) *Env {
 	o := DefaultOptions(env.Lite)
 	o.Desc = lake
 	change(&o)
-	e, err := New(o)
-	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
-	return e
+	return envtest.Started(t, New, o, 0)
 }
 
-func play(t *testing.T, e *Env, response string) env.Outcome {
-	t.Helper()
-	out, err := e.Step(t.Context(), response)
-	require.NoError(t, err)
-	return out
-}
+var play = envtest.Play
 
 // tiny is the setting of the small training examples.
 func tiny(o *Options) {
@@ -157,10 +149,7 @@ func TestSlipsFollowFromTheSeed(t *testing.T) {
 	o := DefaultOptions(env.Lite)
 	o.SlipProb, o.P, o.Size = 0.5, 1, 8
 	walk := func(seed int64) string {
-		e, err := New(o)
-		require.NoError(t, err)
-		_, err = e.Reset(t.Context(), seed)
-		require.NoError(t, err)
+		e := envtest.Started(t, New, o, seed)
 		for range 5 {
 			play(t, e, "<think></think><answer>up,left,down</answer>")
 		}
@@ -177,7 +166,7 @@ func TestSlipsFollowFromTheSeed(t *testing.T) {
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
-	for want, config := range map[string]map[string]any{
+	envtest.Refused(t, FromConfig, map[string]map[string]any{
 		`did you mean "size"?`:                   {"siez": 4},
 		`"size"`:                                 {"size": 1},
 		`"grounding", must be one of`:            {"prompt_format": "grounding"},
@@ -189,10 +178,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`map_seed`:                               {"map_seed": -1},
 		`"map_seed": bad option: 3, but desc`:    {"desc": []any{"SF", "FG"}, "map_seed": 3},
 		`much (string), must be a finite number`: {"format_reward": "much"},
-	} {
-		_, err := FromConfig(config)
-		require.ErrorContains(t, err, want, "%v", config)
-	}
+	})
 }
 
 func TestUnsolvableLevelsAreRefused(t *testing.T) {

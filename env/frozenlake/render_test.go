@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/env/internal/tiles"
+	"vagen/env/internal/envtest"
 )
 
 func draw(t *testing.T, size int, shading, cracks bool, player Cell, rows ...string) *image.RGBA {
@@ -37,19 +37,11 @@ func TestCellsTellTheirPlaceByShade(t *testing.T) {
 func TestShadingKeepsColoursApartOnEveryLake(t *testing.T) {
 	for _, n := range []int{2, 4, 8, 16, 64} {
 		for _, c := range []Cell{{0, 0}, {n - 1, 0}, {0, n - 1}, {n - 1, n - 1}} {
-			list := []ink{inkIce, inkWater, inkShore, inkMat, inkCoat}
-			for i, a := range list {
-				for _, b := range list[:i] {
-					x, y := shade(a, c, n), shade(b, c, n)
-					far := diff(x.R, y.R) + diff(x.G, y.G) + diff(x.B, y.B)
-					require.Greater(t, far, 80, "inks %d and %d at %v of %d: %v %v", a, b, c, n, x, y)
-				}
-			}
+			inks := []ink{inkIce, inkWater, inkShore, inkMat, inkCoat}
+			envtest.Apart(t, 80, inks, func(i ink) color.RGBA { return shade(i, c, n) })
 		}
 	}
 }
-
-func diff(a, b uint8) int { return max(int(a), int(b)) - min(int(a), int(b)) }
 
 // A band along each edge, three pixels deep, shows the neighbouring cell, also if the
 // player is on the cell.
@@ -97,20 +89,7 @@ func TestEdgesTellWhatLiesBeyond(t *testing.T) {
 }
 
 func TestEveryKindOfCellLooksDifferent(t *testing.T) {
-	for _, size := range []int{14, 28, 64} {
-		for a := range tileKinds {
-			for b := range a {
-				n := 0
-				for i := range size * size {
-					x, y := tiles.Point(i%size, i/size, size)
-					if inkAt(a, 0, x, y) != inkAt(b, 0, x, y) {
-						n++
-					}
-				}
-				require.Greater(t, n, size*size/12, "kinds %d and %d at %d pixels", a, b, size)
-			}
-		}
-	}
+	envtest.Differ(t, tileKinds, func(kind tileKind, x, y float64) ink { return inkAt(kind, 0, x, y) })
 }
 
 func TestPicturesAreFreshAndEqualForEqualStates(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/rays"
 	"vagen/reward"
 )
@@ -41,19 +42,10 @@ func start(t *testing.T, rules env.Rules, change func(*Options)) *Env {
 	if change != nil {
 		change(&o)
 	}
-	e, err := NewFrom(o, hall{})
-	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
-	return e
+	return envtest.Started(t, func(o Options) (*Env, error) { return NewFrom(o, hall{}) }, o, 0)
 }
 
-func play(t *testing.T, e *Env, response string) env.Outcome {
-	t.Helper()
-	out, err := e.Step(t.Context(), response)
-	require.NoError(t, err)
-	return out
-}
+var play = envtest.Play
 
 func act(rules env.Rules, actions string) string {
 	if rules == env.Lite {
@@ -290,7 +282,7 @@ func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
-	for want, config := range map[string]map[string]any{
+	envtest.Refused(t, FromConfig, map[string]map[string]any{
 		`did you mean "step_length"?`:  {"step_lenght": 4},
 		`did you mean "common_sense"?`: {"eval_set": "comon_sense"},
 		`"grounding", must be one of`:  {"prompt_format": "grounding"},
@@ -304,10 +296,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`"example_count"`:              {"example_count": 2},
 		`"max_objects_in_state"`:       {"max_objects_in_state": -1},
 		`no such file`:                 {"task_dir": "/nowhere/at/all"},
-	} {
-		_, err := FromConfig(config)
-		require.ErrorContains(t, err, want, "%v", config)
-	}
+	})
 	_, err := FromConfig(map[string]any{"rules": "legacy", "env_name": "navigation", "gpu_device": 0, "multiview": false,
 		"max_action_penalty": -0.1})
 	require.NoError(t, err)

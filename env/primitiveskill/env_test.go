@@ -12,6 +12,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/baseline"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/options"
 	"vagen/reward"
 )
@@ -23,11 +24,7 @@ func start(t *testing.T, rules env.Rules, change func(*Options)) *Env {
 	if change != nil {
 		change(&o)
 	}
-	e, err := New(o)
-	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), 3)
-	require.NoError(t, err)
-	return e
+	return envtest.Started(t, New, o, 3)
 }
 
 // put moves a body of the running episode, in millimetres.
@@ -37,9 +34,7 @@ func put(e *Env, name string, x, y, z float64) {
 
 func play(t *testing.T, e *Env, actions string) env.Outcome {
 	t.Helper()
-	out, err := e.Step(t.Context(), "<think>so</think><answer>"+actions+"</answer>")
-	require.NoError(t, err)
-	return out
+	return envtest.Play(t, e, "<think>so</think><answer>"+actions+"</answer>")
 }
 
 func TestLitePaysStagesAsTheyComeAndGo(t *testing.T) {
@@ -272,17 +267,14 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
-	for want, config := range map[string]map[string]any{
+	envtest.Refused(t, FromConfig, map[string]map[string]any{
 		`did you mean "max_steps"?`:            {"max_step": 4},
 		`did you mean "StackThreeCube"?`:       {"env_id": "StackThreeCubes"},
 		`"grounding", must be one of`:          {"prompt_format": "grounding"},
 		`"grounding_symbolic", must be one of`: {"rules": "legacy", "prompt_format": "grounding_symbolic"},
 		`"resolution"`:                         {"resolution": 8},
 		`"max_steps"`:                          {"max_steps": 0},
-	} {
-		_, err := FromConfig(config)
-		require.ErrorContains(t, err, want, "%v", config)
-	}
+	})
 	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 0, "record_video": false,
 		"video_record_dir": "x"})
 	require.NoError(t, err)

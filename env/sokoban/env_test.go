@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/options"
 	"vagen/reward"
 )
@@ -19,19 +20,10 @@ func start(t *testing.T, rules env.Rules, change func(*Options)) *Env {
 	o := DefaultOptions(rules)
 	o.Desc, o.RenderMode = alley, env.Text
 	change(&o)
-	e, err := New(o)
-	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
-	return e
+	return envtest.Started(t, New, o, 0)
 }
 
-func play(t *testing.T, e *Env, response string) env.Outcome {
-	t.Helper()
-	out, err := e.Step(t.Context(), response)
-	require.NoError(t, err)
-	return out
-}
+var play = envtest.Play
 
 func answer(moves string) string { return "<answer>" + moves + "</answer>" }
 
@@ -113,10 +105,7 @@ func TestSolutionsAreShortestAndSolve(t *testing.T) {
 	for seed := range int64(20) {
 		o := DefaultOptions(env.Lite)
 		o.Boxes, o.Room = 2, [2]int{7, 7}
-		e, err := New(o)
-		require.NoError(t, err)
-		_, err = e.Reset(t.Context(), seed)
-		require.NoError(t, err)
+		e := envtest.Started(t, New, o, seed)
 		moves, ok := e.room.Solve(200)
 		require.True(t, ok, "seed %d", seed)
 		room := e.Room()
@@ -180,7 +169,7 @@ func TestRoomsOfLegacyWanderTheirPlayer(t *testing.T) {
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
-	for want, config := range map[string]map[string]any{
+	envtest.Refused(t, FromConfig, map[string]map[string]any{
 		`did you mean "num_boxes"?`:        {"num_box": 4},
 		`"dim_room"`:                       {"dim_room": []any{2, 6}},
 		`must be a list of 2`:              {"dim_room": []any{6}},
@@ -195,10 +184,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`1 players, 1 boxes and 0 targets`: {"desc": []any{"####", "#PX#", "####"}},
 		`room has 2 rows`:                  {"desc": []any{"###", "###"}},
 		`room has 2 columns`:               {"desc": []any{"##", "##", "##"}},
-	} {
-		_, err := FromConfig(config)
-		require.ErrorContains(t, err, want, "%v", config)
-	}
+	})
 	for _, bad := range []func() (*Room, error){
 		func() (*Room, error) { return Generate(env.Lite, 1, 33, 6, 1) },
 		func() (*Room, error) { return Generate(env.Lite, 1, 6, 6, 0) },

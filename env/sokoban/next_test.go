@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/reward"
 )
 
@@ -19,15 +20,8 @@ func nextRoom(t *testing.T, change func(*Options)) func(string) env.Outcome {
 	o := DefaultOptions(env.Next)
 	o.Desc = []string{"######", "#P_XO#", "######"}
 	change(&o)
-	e, err := New(o)
-	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
-	return func(text string) env.Outcome {
-		out, err := e.Step(t.Context(), text)
-		require.NoError(t, err)
-		return out
-	}
+	e := envtest.Started(t, New, o, 0)
+	return func(text string) env.Outcome { return play(t, e, text) }
 }
 
 func TestNextLetsMalformedTurnsDoNothing(t *testing.T) {

@@ -2,28 +2,17 @@ package sokoban
 
 import (
 	"bytes"
+	"image/color"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/tiles"
 )
 
 func TestEveryKindOfCellLooksDifferent(t *testing.T) {
-	for _, size := range []int{14, 28, 64} {
-		for a := range tileKinds {
-			for b := range a {
-				n := 0
-				for i := range size * size {
-					x, y := tiles.Point(i%size, i/size, size)
-					if inkAt(a, 0, x, y) != inkAt(b, 0, x, y) {
-						n++
-					}
-				}
-				require.Greater(t, n, size*size/12, "kinds %d and %d at %d pixels", a, b, size)
-			}
-		}
-	}
+	envtest.Differ(t, tileKinds, func(kind tileKind, x, y float64) ink { return inkAt(kind, 0, x, y) })
 }
 
 func TestShadingKeepsColoursApartInEveryRoom(t *testing.T) {
@@ -31,18 +20,10 @@ func TestShadingKeepsColoursApartInEveryRoom(t *testing.T) {
 	for _, n := range []int{3, 6, 10, 32} {
 		for _, shade := range [][2]uint8{{0, 0}, {tiles.Shade(n-1, n), 0}, {0, tiles.Shade(n-1, n)},
 			{tiles.Shade(n-1, n), tiles.Shade(n-1, n)}} {
-			for i, a := range list {
-				for _, b := range list[:i] {
-					x, y := tiles.Darken(palette[a], shade[0], shade[1]), tiles.Darken(palette[b], shade[0], shade[1])
-					far := diff(x.R, y.R) + diff(x.G, y.G) + diff(x.B, y.B)
-					require.Greater(t, far, 60, "inks %d and %d, shade %v: %v %v", a, b, shade, x, y)
-				}
-			}
+			envtest.Apart(t, 60, list, func(i ink) color.RGBA { return tiles.Darken(palette[i], shade[0], shade[1]) })
 		}
 	}
 }
-
-func diff(a, b uint8) int { return max(int(a), int(b)) - min(int(a), int(b)) }
 
 func TestEdgesTellWhatLiesBeyond(t *testing.T) {
 	r, err := Parse([]string{"#####", "#PX_#", "#__O#", "#####"})

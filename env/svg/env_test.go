@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/options"
 	"vagen/internal/numpyrand"
 	"vagen/reward"
@@ -22,19 +23,10 @@ func start(t *testing.T, change func(*Options)) *Env {
 	o := DefaultOptions()
 	o.PromptFormat = "free_think"
 	change(&o)
-	e, err := New(o)
-	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
-	return e
+	return envtest.Started(t, New, o, 0)
 }
 
-func play(t *testing.T, e *Env, response string) env.Outcome {
-	t.Helper()
-	out, err := e.Step(t.Context(), response)
-	require.NoError(t, err)
-	return out
-}
+var play = envtest.Play
 
 func answer(code string) string { return "<think>so</think><answer>" + code + "</answer>" }
 
