@@ -2,10 +2,12 @@ package view
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"vagen/internal/floats"
@@ -30,26 +32,31 @@ func badRequest(format string, args ...any) error {
 	return failure{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
-// answer writes what f returns as JSON.
-func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
+// encode writes an answer as JSON. It passes an error on.
+func encode(v any, err error) (json.RawMessage, error) {
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(v); err != nil {
+		return nil, err
+	}
+	if b.Len() > maxAnswer {
+		return nil, failure{http.StatusUnprocessableEntity, fmt.Errorf("the answer has %d bytes, at most %d are allowed",
+			b.Len(), maxAnswer)}
+	}
+	return b.Bytes(), nil
+}
+
+// answer writes what f returns for the parameters of a request.
+func answer[T any](f func(context.Context, url.Values) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := f(r)
+		raw, err := encode(f(r.Context(), r.URL.Query()))
 		if err != nil {
 			refuse(w, err)
 			return
 		}
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		if err := enc.Encode(v); err != nil {
-			refuse(w, err)
-			return
-		}
-		if b.Len() > maxAnswer {
-			refuse(w, failure{http.StatusUnprocessableEntity, fmt.Errorf("the answer has %d bytes, at most %d are allowed",
-				b.Len(), maxAnswer)})
-			return
-		}
-		send(w, http.StatusOK, b.Bytes())
+		send(w, http.StatusOK, raw)
 	}
 }
 

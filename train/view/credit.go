@@ -2,10 +2,10 @@ package view
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"math"
-	"net/http"
 	"net/url"
 	"os"
 	"reflect"
@@ -108,7 +108,7 @@ type estimatorAnswer struct {
 	Params []paramAnswer `json:"params"`
 }
 
-func listEstimators(*http.Request) (any, error) {
+func listEstimators(context.Context, url.Values) (map[string][]estimatorAnswer, error) {
 	out := []estimatorAnswer{}
 	defaults := advantage.DefaultParams()
 	for _, name := range advantage.Names() {
@@ -122,7 +122,7 @@ func listEstimators(*http.Request) (any, error) {
 		}
 		out = append(out, a)
 	}
-	return map[string]any{"estimators": out}, nil
+	return map[string][]estimatorAnswer{"estimators": out}, nil
 }
 
 // aboutEstimator describes in a sentence what an estimator works on.
@@ -244,18 +244,17 @@ type creditResult struct {
 	Problem string       `json:"problem"`
 }
 
-func (r *run) creditAnswer(req *http.Request) (any, error) {
-	q := req.URL.Query()
+func (r *run) creditAnswer(_ context.Context, q url.Values) (a creditResult, err error) {
 	spec, err := advantage.Describe(q.Get("estimator"))
 	if err != nil {
-		return nil, badRequest("estimator: %q is not one of %q", clip(q.Get("estimator"), 60), advantage.Names())
+		return a, badRequest("estimator: %q is not one of %q", clip(q.Get("estimator"), 60), advantage.Names())
 	}
 	_, e, done, err := r.openEpisode(q.Get("key"))
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	defer done()
-	none := func(format string, args ...any) (any, error) {
+	none := func(format string, args ...any) (creditResult, error) {
 		return creditResult{[]creditRow{}, []creditTurn{}, sentence(format, args...)}, nil
 	}
 	if e.kind == kindVal {
@@ -266,7 +265,7 @@ func (r *run) creditAnswer(req *http.Request) (any, error) {
 	}
 	p, err := setParams(r.config, q)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	step, err := r.credit.stepOf(r, e, spec.States)
 	if err != nil {
@@ -321,8 +320,8 @@ func creditOf(got *credit.Estimated, e *entry) creditResult {
 	return a
 }
 
-func (r *run) measuredAnswer(req *http.Request) (any, error) {
-	root, e, done, err := r.openEpisode(req.URL.Query().Get("key"))
+func (r *run) measuredAnswer(_ context.Context, q url.Values) (*credit.Measured, error) {
+	root, e, done, err := r.openEpisode(q.Get("key"))
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,10 @@
 package view
 
 import (
+	"context"
 	"errors"
 	"io/fs"
-	"net/http"
+	"net/url"
 	"os"
 	"path"
 	"regexp"
@@ -77,13 +78,13 @@ func (r *run) find(root *os.Root, key string) (*entry, error) {
 	return nil, notFound("there is no episode %s", key)
 }
 
-func (r *run) episodeAnswer(req *http.Request) (any, error) {
-	a, err := r.episodeOf(req)
+func (r *run) episodeAnswer(ctx context.Context, q url.Values) (*episodeAnswer, error) {
+	a, err := r.episodeOf(ctx, q.Get("key"))
 	if err != nil || len(a.Rows) == 0 {
 		return a, err
 	}
 	// Not while the run is locked: reading a tokenizer may take long.
-	if problem := r.tokenTexts(req.Context(), a.Rows); problem != "" {
+	if problem := r.tokenTexts(ctx, a.Rows); problem != "" {
 		a.Problems = append(a.Problems, problem)
 	}
 	return a, nil
@@ -104,8 +105,8 @@ func (r *run) openEpisode(key string) (root *os.Root, e *entry, done func(), err
 }
 
 // episodeOf is the answer without the texts of tokens.
-func (r *run) episodeOf(req *http.Request) (*episodeAnswer, error) {
-	root, e, done, err := r.openEpisode(req.URL.Query().Get("key"))
+func (r *run) episodeOf(ctx context.Context, key string) (*episodeAnswer, error) {
+	root, e, done, err := r.openEpisode(key)
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +118,11 @@ func (r *run) episodeOf(req *http.Request) (*episodeAnswer, error) {
 	if e.readable {
 		return a, r.detailShown(root, e, a)
 	}
-	return a, r.detail(req, e, a)
+	return a, r.detail(ctx, e, a)
 }
 
 // detail reads an episode with its tokens.
-func (r *run) detail(req *http.Request, e *entry, a *episodeAnswer) error {
+func (r *run) detail(ctx context.Context, e *entry, a *episodeAnswer) error {
 	t, err := r.trajectory(e)
 	if err != nil {
 		return err
@@ -146,7 +147,7 @@ func (r *run) detail(req *http.Request, e *entry, a *episodeAnswer) error {
 	if missing > 0 {
 		a.Problems = append(a.Problems, sentence("%d images of the episode are not stored (trainer.log_image)", missing))
 	}
-	truths, problem := replay(req.Context(), t)
+	truths, problem := replay(ctx, t)
 	if problem != "" {
 		a.Problems = append(a.Problems, problem)
 	}

@@ -3,6 +3,7 @@ package view
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -45,27 +46,36 @@ func (h *handler) image(w http.ResponseWriter, req *http.Request) {
 }
 
 func (r *run) sendImage(w http.ResponseWriter, req *http.Request) error {
-	q := req.URL.Query()
-	folder, file, err := r.imageFile(q.Get("kind"), q.Get("step"), q.Get("name"))
+	f, info, err := r.openImage(req.URL.Query())
 	if err != nil {
 		return err
 	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "image/png")
+	http.ServeContent(w, req, "", info.ModTime(), f)
+	return nil
+}
+
+// openImage opens the image with the parameters of an imageURL.
+func (r *run) openImage(q url.Values) (*os.File, fs.FileInfo, error) {
+	folder, file, err := r.imageFile(q.Get("kind"), q.Get("step"), q.Get("name"))
+	if err != nil {
+		return nil, nil, err
+	}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return notFound("the image is not stored")
+		return nil, nil, notFound("the image is not stored")
 	}
 	defer root.Close()
 	f, info, err := openFile(root, file)
 	if err != nil {
-		return notFound("the image is not stored")
+		return nil, nil, notFound("the image is not stored")
 	}
-	defer f.Close()
 	if info.Size() > maxImage {
-		return failure{http.StatusUnprocessableEntity, errors.New("the image is too large")}
+		f.Close()
+		return nil, nil, failure{http.StatusUnprocessableEntity, errors.New("the image is too large")}
 	}
-	w.Header().Set("Content-Type", "image/png")
-	http.ServeContent(w, req, "", info.ModTime(), f)
-	return nil
+	return f, info, nil
 }
 
 // imageFile is the folder of an image, and its path in it.

@@ -3,8 +3,8 @@ package view
 import (
 	"cmp"
 	"container/list"
+	"context"
 	"errors"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -123,11 +123,16 @@ func (f *filter) keeps(e *entry) bool {
 		(f.max == nil || e.Reward <= *f.max)
 }
 
-func (r *run) episodesAnswer(req *http.Request) (any, error) {
-	f, err := parseFilter(req.URL.Query())
+func (r *run) episodesAnswer(ctx context.Context, q url.Values) (a listAnswer, err error) {
+	f, err := parseFilter(q)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
+	return r.listEpisodes(ctx, f)
+}
+
+// listEpisodes lists the episodes of a filter.
+func (r *run) listEpisodes(ctx context.Context, f filter) (a listAnswer, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	root, err := r.openRoot()
@@ -141,8 +146,8 @@ func (r *run) episodesAnswer(req *http.Request) (any, error) {
 	var kept []entry
 	env, end, step := map[string]bool{}, map[string]bool{}, map[int]bool{}
 	for _, e := range r.episodes.all() {
-		if err := req.Context().Err(); err != nil { // a search for text reads every file
-			return nil, err
+		if err := ctx.Err(); err != nil { // a search for text reads every file
+			return a, err
 		}
 		if f.kind != "" && e.kind != f.kind {
 			continue
@@ -153,7 +158,7 @@ func (r *run) episodesAnswer(req *http.Request) (any, error) {
 		}
 	}
 	f.sort(kept)
-	a := listAnswer{Total: len(kept), Facets: facets{sorted(env), sorted(end), sorted(step)}, Episodes: []listed{}}
+	a = listAnswer{Total: len(kept), Facets: facets{sorted(env), sorted(end), sorted(step)}, Episodes: []listed{}}
 	for _, e := range kept[min(f.offset, len(kept)):min(f.offset+f.limit, len(kept))] {
 		a.Episodes = append(a.Episodes, r.list(root, &e))
 	}

@@ -2,11 +2,12 @@ package view
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"math"
-	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -256,11 +257,10 @@ type metricsAnswer struct {
 	Series     map[string][]point `json:"series"`
 }
 
-func (r *run) metricsAnswer(req *http.Request) (any, error) {
-	q := req.URL.Query()
+func (r *run) metricsAnswer(_ context.Context, q url.Values) (a metricsAnswer, err error) {
 	after, err := count(q.Get("after"), "after")
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	return r.metricsAfter(after, q.Get("generation")), nil
 }

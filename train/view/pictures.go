@@ -4,47 +4,55 @@ import (
 	"bytes"
 	"encoding/base64"
 	"image/png"
-	"net/http"
+	"io"
+	"net/url"
 )
 
 // pictures puts images into a report until the limit of bytes is reached.
 type pictures struct {
-	server http.Handler
 	left   int
 	cached map[string]string
 }
 
 // embed replaces the addresses of an episode's images by the images. One that cannot be
 // read, or that does not fit, becomes null, and the page says so.
-func (p *pictures) embed(episode map[string]any) {
-	turns, _ := episode["turns"].([]any)
-	for _, t := range turns {
-		turn, _ := t.(map[string]any)
-		list, _ := turn["images"].([]any)
-		for i, address := range list {
-			list[i] = nil
-			if a, ok := address.(string); ok {
-				if text := p.data(a); text != "" {
-					list[i] = text
-				}
+func (p *pictures) embed(r *run, a *episodeAnswer) {
+	for _, t := range a.Turns {
+		for i, address := range t.Images {
+			if address != nil {
+				t.Images[i] = p.data(r, *address)
 			}
 		}
 	}
 }
 
-func (p *pictures) data(address string) string {
+func (p *pictures) data(r *run, address string) *string {
 	text, ok := p.cached[address]
 	if !ok {
-		if raw, err := get(p.server, address, nil); err == nil && len(raw) <= p.left {
+		if raw, err := r.readImage(address); err == nil && len(raw) <= p.left {
 			text = "data:image/png;base64," + base64.StdEncoding.EncodeToString(smaller(raw))
 		}
 		p.cached[address] = text
 	}
-	if len(text) > p.left {
-		return ""
+	if text == "" || len(text) > p.left {
+		return nil
 	}
 	p.left -= len(text)
-	return text
+	return &text
+}
+
+// readImage reads the image of an imageURL.
+func (r *run) readImage(address string) ([]byte, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	f, _, err := r.openImage(u.Query())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // smaller compresses an image, which runs store without compression by default. An image

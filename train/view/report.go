@@ -1,18 +1,16 @@
 package view
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
-	"net/http"
+	"math"
 	"net/url"
 	"slices"
-	"strings"
 )
 
 // Limits of a report, which is read in one piece by a browser.
@@ -42,21 +40,14 @@ type Report struct {
 
 // reportData is window.VAGEN_REPORT: answers of the server by run and by episode.
 type reportData struct {
-	Runs       json.RawMessage                       `json:"runs"`
-	Metrics    map[string]any                        `json:"metrics"`
-	Config     json.RawMessage                       `json:"config"`
-	Estimators json.RawMessage                       `json:"estimators"`
-	Episodes   map[string]reportList                 `json:"episodes"`
-	Episode    map[string]map[string]any             `json:"episode"`
-	Credit     map[string]map[string]map[string]any  `json:"credit"`
-	Measured   map[string]map[string]json.RawMessage `json:"measured"`
-}
-
-// reportList is the sample of a run's episodes, as in the list of the server.
-type reportList struct {
-	Total    int              `json:"total"`
-	Facets   any              `json:"facets"`
-	Episodes []map[string]any `json:"episodes"`
+	Runs       []runAnswer                                      `json:"runs"`
+	Metrics    map[string]map[string]map[string][]point         `json:"metrics"`
+	Config     []keyAnswer                                      `json:"config"`
+	Estimators []estimatorAnswer                                `json:"estimators"`
+	Episodes   map[string]listAnswer                            `json:"episodes"` // a sample
+	Episode    map[string]map[string]json.RawMessage            `json:"episode"`
+	Credit     map[string]map[string]map[string]json.RawMessage `json:"credit"`
+	Measured   map[string]map[string]json.RawMessage            `json:"measured"`
 }
 
 // Write writes the report. The error wraps ErrRun for a folder that is not that of a run.
@@ -92,124 +83,51 @@ func (o *Report) Write(w io.Writer) error {
 	return nil
 }
 
-// errAnswer is an answer of the server other than 200.
-type errAnswer struct {
-	status int
-	text   string
-}
-
-func (e errAnswer) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
-
-// recorder keeps an answer of a handler.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(status int)      { r.status = status }
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
-
-// get requests an address from the server, in this process.
-func get(h http.Handler, path string, q url.Values) ([]byte, error) {
-	u := url.URL{Path: path, RawQuery: q.Encode()}
-	if strings.Contains(path, "?") {
-		u.Path, u.RawQuery, _ = strings.Cut(path, "?")
-	}
-	req, err := http.NewRequest(http.MethodGet, "http://localhost"+u.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	r := &recorder{header: http.Header{}, status: http.StatusOK}
-	h.ServeHTTP(r, req)
-	if r.status == http.StatusOK {
-		return r.body.Bytes(), nil
-	}
-	var answer struct{ Error string }
-	_ = json.Unmarshal(r.body.Bytes(), &answer)
-	return nil, errAnswer{r.status, answer.Error}
-}
-
-// answerOf reads an answer into a value.
-func answerOf(h http.Handler, path string, q url.Values, into any) error {
-	raw, err := get(h, path, q)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// collect requests everything that the report contains.
+// collect gathers everything that the report contains.
 func (o *Report) collect(h *handler) (*reportData, error) {
-	var runs struct{ Runs json.RawMessage }
-	var config struct{ Keys json.RawMessage }
-	var estimators struct{ Estimators json.RawMessage }
-	for path, into := range map[string]any{"/api/runs": &runs, "/api/config": &config, "/api/estimators": &estimators} {
-		if err := answerOf(h, path, nil, into); err != nil {
-			return nil, err
-		}
+	ctx := context.Background()
+	runs, err := h.listRuns(ctx, nil)
+	config, err2 := h.compareConfigs(ctx, nil)
+	estimators, err3 := listEstimators(ctx, nil)
+	if err := errors.Join(err, err2, err3); err != nil {
+		return nil, err
 	}
 	d := &reportData{
-		Runs: runs.Runs, Config: config.Keys, Estimators: estimators.Estimators, Metrics: map[string]any{},
-		Episodes: map[string]reportList{}, Episode: map[string]map[string]any{},
-		Credit: map[string]map[string]map[string]any{}, Measured: map[string]map[string]json.RawMessage{},
+		Runs: runs["runs"], Config: config["keys"], Estimators: estimators["estimators"],
+		Metrics: map[string]map[string]map[string][]point{}, Episodes: map[string]listAnswer{},
+		Episode: map[string]map[string]json.RawMessage{}, Credit: map[string]map[string]map[string]json.RawMessage{},
+		Measured: map[string]map[string]json.RawMessage{},
 	}
-	var list []struct{ ID, Estimator string }
-	if err := json.Unmarshal(runs.Runs, &list); err != nil {
-		return nil, err
-	}
-	images := pictures{server: h, left: maxReportImages, cached: map[string]string{}}
-	for i, r := range list {
-		d.Metrics[r.ID] = map[string]any{"series": h.runs[i].curves()}
+	images := pictures{left: maxReportImages, cached: map[string]string{}}
+	for i, r := range h.runs {
+		d.Metrics[r.id] = map[string]map[string][]point{"series": r.curves()}
 		names := o.Estimators
 		if names == nil {
 			names = []string{"masked_gae", "bi_level_gae", "turn_wise_gae", "grpo"}
 		}
-		if r.Estimator != "" && !slices.Contains(names, r.Estimator) {
-			names = append([]string{r.Estimator}, names...)
+		if own := d.Runs[i].Estimator; own != "" && !slices.Contains(names, own) {
+			names = append([]string{own}, names...)
 		}
-		if err := d.episodes(h, r.ID, o.Episodes, names, &images); err != nil {
+		if err := d.episodes(ctx, r, o.Episodes, names, &images); err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
 }
 
-// listAll are all episodes of a run, in the order of the list.
-func listAll(h http.Handler, run string) (all []map[string]any, facets any, err error) {
-	for {
-		var a struct {
-			Total    int
-			Facets   any
-			Episodes []map[string]any
-		}
-		q := url.Values{"offset": {fmt.Sprint(len(all))}, "limit": {fmt.Sprint(maxLimit)}}
-		if err := answerOf(h, "/api/runs/"+run+"/episodes", q, &a); err != nil {
-			return nil, nil, err
-		}
-		if all = append(all, a.Episodes...); len(all) >= a.Total || len(a.Episodes) == 0 {
-			return all, a.Facets, nil
-		}
-	}
-}
-
 // sample chooses n episodes, spread evenly. Half of them are measured ones, if there are so
 // many, because they show most.
-func sample(all []map[string]any, n int) []map[string]any {
+func sample(all []listed, n int) []listed {
 	var measured, others []int
 	for i, e := range all {
-		if e["measured"] == true {
+		if e.Measured {
 			measured = append(measured, i)
 		} else {
 			others = append(others, i)
 		}
 	}
 	half := max(min((n+1)/2, len(measured)), n-len(others))
-	out := []map[string]any{}
+	out := []listed{}
 	for _, i := range slices.Sorted(slices.Values(append(spread(measured, half), spread(others, n-half)...))) {
 		out = append(out, all[i])
 	}
@@ -229,44 +147,48 @@ func spread(from []int, n int) []int {
 }
 
 // episodes adds the sample of a run's episodes.
-func (d *reportData) episodes(h http.Handler, run string, n int, estimators []string, images *pictures) error {
-	all, facets, err := listAll(h, run)
+func (d *reportData) episodes(ctx context.Context, r *run, n int, estimators []string, images *pictures) error {
+	list, err := r.listEpisodes(ctx, filter{limit: math.MaxInt})
 	if err != nil {
 		return err
 	}
-	list := sample(all, n)
-	d.Episode[run], d.Credit[run], d.Measured[run] = map[string]any{}, map[string]map[string]any{},
+	list.Episodes = sample(list.Episodes, n)
+	full, credits, measured := map[string]json.RawMessage{}, map[string]map[string]json.RawMessage{},
 		map[string]json.RawMessage{}
-	for _, e := range list {
-		key, _ := e["key"].(string)
-		var full map[string]any
-		err := answerOf(h, "/api/runs/"+run+"/episode", url.Values{"key": {key}}, &full)
-		if answer := (errAnswer{}); errors.As(err, &answer) { // a list needs less of an episode's file
-			full = maps.Clone(e)
-			full["turns"], full["rows"], full["problems"] = []any{}, []any{}, []any{answer.text}
-		} else if err != nil {
+	d.Episodes[r.id], d.Episode[r.id], d.Credit[r.id], d.Measured[r.id] = list, full, credits, measured
+	for _, e := range list.Episodes {
+		q := url.Values{"key": {e.Key}}
+		a, err := r.episodeAnswer(ctx, q)
+		if err == nil {
+			images.embed(r, a)
+		}
+		raw, err := encode(a, err)
+		if err != nil { // a list needs less of an episode's file
+			a = &episodeAnswer{listed: e, Config: map[string]any{}, Metrics: map[string]number{}, Turns: []turnAnswer{},
+				Rows: []rowAnswer{}, Problems: []string{err.Error()}}
+			raw, err = encode(a, nil)
+		}
+		if err != nil {
 			return err
 		}
-		images.embed(full)
-		d.Episode[run][key] = full
-		d.Credit[run][key] = map[string]any{}
+		full[e.Key], credits[e.Key] = raw, map[string]json.RawMessage{}
 		for _, name := range estimators {
-			if rows, _ := full["rows"].([]any); len(rows) == 0 {
+			if len(a.Rows) == 0 {
 				break
 			}
-			var a any
-			err := answerOf(h, "/api/runs/"+run+"/credit", url.Values{"key": {key}, "estimator": {name}}, &a)
-			if answer := (errAnswer{}); errors.As(err, &answer) {
-				a = map[string]any{"rows": []any{}, "turns": []any{}, "problem": answer.text}
-			} else if err != nil {
+			q.Set("estimator", name)
+			raw, err := encode(r.creditAnswer(ctx, q))
+			if err != nil {
+				raw, err = encode(creditResult{[]creditRow{}, []creditTurn{}, err.Error()}, nil)
+			}
+			if err != nil {
 				return err
 			}
-			d.Credit[run][key][name] = a
+			credits[e.Key][name] = raw
 		}
-		if raw, err := get(h, "/api/runs/"+run+"/measured", url.Values{"key": {key}}); err == nil {
-			d.Measured[run][key] = raw
+		if raw, err := encode(r.measuredAnswer(ctx, q)); err == nil {
+			measured[e.Key] = raw
 		}
 	}
-	d.Episodes[run] = reportList{len(all), facets, list}
 	return nil
 }

@@ -1,11 +1,12 @@
 package view
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,14 +182,14 @@ type runAnswer struct {
 	Seed      uint64   `json:"seed"`
 }
 
-func (h *handler) listRuns(*http.Request) (any, error) {
+func (h *handler) listRuns(context.Context, url.Values) (map[string][]runAnswer, error) {
 	out := make([]runAnswer, len(h.runs))
 	var wait sync.WaitGroup
 	for i, r := range h.runs {
 		wait.Go(func() { out[i] = r.about() })
 	}
 	wait.Wait()
-	return map[string]any{"runs": out}, nil
+	return map[string][]runAnswer{"runs": out}, nil
 }
 
 // about describes the run.
@@ -231,9 +232,9 @@ type keyAnswer struct {
 	Values []*string `json:"values"`
 }
 
-func (h *handler) compareConfigs(req *http.Request) (any, error) {
+func (h *handler) compareConfigs(_ context.Context, q url.Values) (map[string][]keyAnswer, error) {
 	runs := h.runs
-	if ids := req.URL.Query().Get("runs"); ids != "" {
+	if ids := q.Get("runs"); ids != "" {
 		runs = nil
 		for _, id := range strings.Split(ids, ",") {
 			r, err := h.run(id)
@@ -260,7 +261,7 @@ func (h *handler) compareConfigs(req *http.Request) (any, error) {
 	for _, name := range names {
 		out = append(out, keyAnswer{name, values[name]})
 	}
-	return map[string]any{"keys": out}, nil
+	return map[string][]keyAnswer{"keys": out}, nil
 }
 
 // settings are the run's settings without secrets, none if they cannot be read.

@@ -2,11 +2,13 @@ package view
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -65,14 +67,14 @@ func (s *Server) handler() (*handler, error) {
 	m.HandleFunc("/api/runs", answer(h.listRuns))
 	m.HandleFunc("/api/config", answer(h.compareConfigs))
 	m.HandleFunc("/api/estimators", answer(listEstimators))
-	m.HandleFunc("/api/runs/{run}/metrics", h.of((*run).metricsAnswer))
-	m.HandleFunc("/api/runs/{run}/episodes", h.of((*run).episodesAnswer))
-	m.HandleFunc("/api/runs/{run}/episode", h.of((*run).episodeAnswer))
-	m.HandleFunc("/api/runs/{run}/credit", h.of((*run).creditAnswer))
-	m.HandleFunc("/api/runs/{run}/measured", h.of((*run).measuredAnswer))
+	m.HandleFunc("/api/runs/{run}/metrics", of(h, (*run).metricsAnswer))
+	m.HandleFunc("/api/runs/{run}/episodes", of(h, (*run).episodesAnswer))
+	m.HandleFunc("/api/runs/{run}/episode", of(h, (*run).episodeAnswer))
+	m.HandleFunc("/api/runs/{run}/credit", of(h, (*run).creditAnswer))
+	m.HandleFunc("/api/runs/{run}/measured", of(h, (*run).measuredAnswer))
 	m.HandleFunc("/api/runs/{run}/image", h.image)
 	m.HandleFunc("/api/events", h.events)
-	m.HandleFunc("/api/", answer(func(*http.Request) (any, error) { return nil, notFound("there is no such address") }))
+	m.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, notFound("there is no such address")) })
 	m.HandleFunc("/", page)
 	h.next = m
 	return h, nil
@@ -142,14 +144,15 @@ type handler struct {
 }
 
 // of answers requests about one run.
-func (h *handler) of(f func(*run, *http.Request) (any, error)) http.HandlerFunc {
-	return answer(func(r *http.Request) (any, error) {
+func of[T any](h *handler, f func(*run, context.Context, url.Values) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		run, err := h.run(r.PathValue("run"))
 		if err != nil {
-			return nil, err
+			refuse(w, err)
+			return
 		}
-		return f(run, r)
-	})
+		answer(func(ctx context.Context, q url.Values) (T, error) { return f(run, ctx, q) })(w, r)
+	}
 }
 
 func (h *handler) run(id string) (*run, error) {
