@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"math"
 	"net/url"
 	"os"
@@ -176,10 +177,8 @@ func (c *creditCache) scores(r *run, of fileKey) ([]store.Scores, error) {
 			now[name] = stampOf(info)
 		}
 	}
-	if c.of == of && len(now) == len(c.read) && now[name] == c.read[name] && c.read != nil {
-		if other := rundir.EpisodesName(of.step); now[other] == c.read[other] {
-			return c.scored, c.err
-		}
+	if c.of == of && c.read != nil && maps.Equal(now, c.read) {
+		return c.scored, c.err
 	}
 	*c = creditCache{read: now, of: of}
 	f, _, err := openFile(dir, name)

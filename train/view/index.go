@@ -267,8 +267,11 @@ func (s *source) open(folder string) (*store.Reader, error) {
 	return r, nil
 }
 
-func compareKeys(a, b fileKey) int {
-	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.step, b.step))
+// sources are the files by kind and step.
+func (x *index) sources() []*source {
+	return slices.SortedFunc(maps.Values(x.files), func(a, b *source) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.step, b.step))
+	})
 }
 
 // all lists the episodes by kind, step, group and index.
@@ -276,14 +279,8 @@ func (x *index) all() []entry {
 	if x.cached != nil {
 		return x.cached
 	}
-	keys := make([]fileKey, 0, len(x.files))
-	for k := range x.files {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compareKeys)
 	out := []entry{}
-	for _, k := range keys {
-		s := x.files[k]
+	for _, s := range x.sources() {
 		for i := range s.summaries {
 			e := entry{s, &s.summaries[i], i}
 			// The others of a measured step are there for estimators that compare episodes.
@@ -299,13 +296,8 @@ func (x *index) all() []entry {
 // problems lists what cannot be read.
 func (x *index) problems() []string {
 	out := slices.Clone(x.faults)
-	keys := make([]fileKey, 0, len(x.files))
-	for k := range x.files {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compareKeys)
-	for _, k := range keys {
-		if p := x.files[k].problem; p != "" {
+	for _, s := range x.sources() {
+		if p := s.problem; p != "" {
 			out = append(out, p)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -180,14 +181,8 @@ func (f *filter) sort(all []entry) {
 	})
 }
 
-func sorted[K cmp.Ordered](set map[K]bool) []K {
-	out := make([]K, 0, len(set))
-	for x := range set {
-		out = append(out, x)
-	}
-	slices.Sort(out)
-	return out
-}
+// sorted is never nil, which would be null in JSON.
+func sorted[K cmp.Ordered](set map[K]bool) []K { return emptyIfNil(slices.Sorted(maps.Keys(set))) }
 
 // list describes an episode.
 func (r *run) list(root *os.Root, e *entry) listed {
