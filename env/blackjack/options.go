@@ -42,7 +42,7 @@ func FromConfig(config map[string]any) (env.Env, error) {
 
 // Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
-	c := options.Check("blackjack")
+	c := options.Check("blackjack", o)
 	options.CheckResponse(c, &o.Response, []string{"no_think", "free_think", "grounding", "worldmodeling",
 		"grounding_worldmodeling"})
 	prompts.Load(c, &o.Response, placeholders)

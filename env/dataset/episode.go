@@ -18,12 +18,12 @@ const (
 
 // Limits are the limits of an episode. 0 and nil mean the caller's limit.
 type Limits struct {
-	MaxTurns       int      `yaml:"max_turns"`
-	ResponseTokens int      `yaml:"response_length_per_turn"`  // of one response
-	ObserveTokens  int      `yaml:"max_env_response_per_turn"` // of one observation; once called env_response_length
-	RegionTokens   int      `yaml:"max_response_length"`       // of a conversation's responses and observations
-	ThinkTokens    *int     `yaml:"thinking_token_budget"`     // of a response's reasoning; 0 disables reasoning
-	Stop           []string `yaml:"stop_strings"`              // end a response, and are part of it
+	MaxTurns       int      `yaml:"max_turns" count:"0"`
+	ResponseTokens int      `yaml:"response_length_per_turn" count:"0"`  // of one response
+	ObserveTokens  int      `yaml:"max_env_response_per_turn" count:"0"` // of one observation; was env_response_length
+	RegionTokens   int      `yaml:"max_response_length" count:"0"`       // of a conversation's responses and observations
+	ThinkTokens    *int     `yaml:"thinking_token_budget" count:"0"`     // of a response's reasoning; 0 disables reasoning
+	Stop           []string `yaml:"stop_strings"`                        // end a response, and are part of it
 }
 
 // Episode is one entry of an expanded dataset: an environment, its options and the level.

@@ -218,6 +218,7 @@ func (r *row) problems() []error {
 		out = append(out, fmt.Errorf("extra_info.rules is %q, must be lite or legacy", i.Rules))
 	}
 	var limits field.Checks
+	limits.Struct(&i.Limits, "yaml")
 	i.Limits.check(&limits)
 	for _, err := range limits.Errors() {
 		out = append(out, fmt.Errorf("extra_info.%w", err))

@@ -25,8 +25,8 @@ type Spec struct {
 	StateReward *StateReward // config.state_reward
 	// In training, Weight is the entry's share of the start states relative to the other
 	// entries', and RewardScale multiplies the rewards. Nil is the number of episodes and 1.
-	Weight      *float64 `yaml:"weight"`
-	RewardScale *float64 `yaml:"reward_scale"`
+	Weight      *float64 `yaml:"weight" range:">0,1e6" must:"be above 0 and at most 1e6"`
+	RewardScale *float64 `yaml:"reward_scale" range:">0,1e6" must:"be above 0 and at most 1e6"`
 
 	Tag    string `yaml:"tag_id"`      // name of the results of an evaluation, unique for each entry
 	Source string `yaml:"data_source"` // groups metrics; "" is "default"
@@ -36,10 +36,10 @@ type Spec struct {
 	// and nil mean the caller's setting.
 	Harness        string         `yaml:"harness"`     // concat, no_concat, compact or one of the caller's
 	Chat           map[string]any `yaml:"chat_config"` // sampling of models behind an API
-	CompactTokens  int            `yaml:"compact_budget"`
-	SummaryTokens  int            `yaml:"compact_summary_budget"`
-	TokensPerImage int            `yaml:"tokens_per_image"` // if they are estimated
-	Tokenizer      string         `yaml:"tokenizer"`        // if tokens are counted
+	CompactTokens  int            `yaml:"compact_budget" count:"0"`
+	SummaryTokens  int            `yaml:"compact_summary_budget" count:"0"`
+	TokensPerImage int            `yaml:"tokens_per_image" count:"0"` // if they are estimated
+	Tokenizer      string         `yaml:"tokenizer"`                  // if tokens are counted
 
 	env  string // name in the registry
 	line string // prefix of messages: the entry's line
@@ -77,17 +77,8 @@ func (s *Spec) problems() []error {
 	} else if why := directiveProblem(s.directive(), s.Count); why != "" {
 		c.Say("{seed}: %s", why)
 	}
+	c.Struct(s, "yaml")
 	s.Limits.check(&c)
-	factor := func(key string, x *float64) {
-		if x != nil && !(*x > 0 && *x <= 1e6) {
-			c.Bad(key, "%v, must be above 0 and at most 1e6", *x)
-		}
-	}
-	factor("weight", s.Weight)
-	factor("reward_scale", s.RewardScale)
-	c.Count("compact_budget", s.CompactTokens)
-	c.Count("compact_summary_budget", s.SummaryTokens)
-	c.Count("tokens_per_image", s.TokensPerImage)
 	if s.StateReward != nil {
 		for _, err := range s.StateReward.Problems() {
 			c.Say("config.state_reward: %w", err)
@@ -96,14 +87,8 @@ func (s *Spec) problems() []error {
 	return c.Errors()
 }
 
+// check reports the errors of the limits that their tags do not say.
 func (l *Limits) check(c *field.Checks) {
-	c.Count("max_turns", l.MaxTurns)
-	c.Count("response_length_per_turn", l.ResponseTokens)
-	c.Count("max_env_response_per_turn", l.ObserveTokens)
-	c.Count("max_response_length", l.RegionTokens)
-	if t := l.ThinkTokens; t != nil {
-		c.Count("thinking_token_budget", *t)
-	}
 	for i, stop := range l.Stop {
 		if stop == "" {
 			c.Say("stop_strings[%d] is empty", i)

@@ -23,11 +23,11 @@ import (
 type Options struct {
 	options.Level
 
-	Size     int     `option:"size"`     // rows and columns, 2..64
-	P        float64 `option:"p"`        // probability of a frozen cell
-	MapSeed  *int64  `option:"map_seed"` // draws one map for all episodes; seeds then decide slips alone
+	Size     int     `option:"size"`          // rows and columns, 2..64
+	P        float64 `option:"p" range:"0,1"` // probability of a frozen cell
+	MapSeed  *int64  `option:"map_seed"`      // draws one map for all episodes; seeds then decide slips alone
 	Slippery bool    `option:"is_slippery"`
-	SlipProb float64 `option:"slip_prob"` // probability that a move goes to one of its sides; lite only
+	SlipProb float64 `option:"slip_prob" range:"0,1"` // probability that a move goes to one of its sides; lite only
 
 	Cracks        bool    `option:"cracks"`         // cells show at their edges where holes and the shore are
 	DescribeHoles bool    `option:"describe_holes"` // observations say the neighbour cells, too
@@ -62,7 +62,7 @@ func FromConfig(config map[string]any) (env.Env, error) {
 
 // Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
-	c := options.Check("frozenlake")
+	c := options.Check("frozenlake", o)
 	options.CheckLevel(c, &o.Level)
 	options.CheckEnvName(c, o.EnvName, "frozenlake")
 	prompts.Load(c, &o.Response, placeholders)
@@ -72,11 +72,9 @@ func (o *Options) Validate() error {
 	if o.MapSeed != nil && len(o.Desc) > 0 {
 		c.Bad("map_seed", "%d, but desc gives the map; leave one of them out", *o.MapSeed)
 	}
-	c.Within("p", o.P, 0, 1)
 	if len(o.Desc) == 0 {
 		c.Within("size", float64(o.Size), minSize, maxSize)
 	}
-	c.Within("slip_prob", o.SlipProb, 0, 1)
 	if o.Rules == env.Legacy && o.SlipProb != 0 {
 		c.Bad("slip_prob", "%v, but the legacy rules have is_slippery only", o.SlipProb)
 	}

@@ -38,19 +38,19 @@ type Options struct {
 	// TaskDir may also be a file itself; "" means the built-in sets.
 	EvalSet    string  `option:"eval_set" kind:"text"`
 	TaskDir    string  `option:"task_dir" kind:"path"`
-	DownSample float64 `option:"down_sample_ratio"` // below 1: every round(1/ratio)-th task
+	DownSample float64 `option:"down_sample_ratio" range:"1e-06,1"` // below 1: every round(1/ratio)-th task
 	// Targets restricts the tasks of the built-in sets to targets of these types, such as
 	// Fridge; a room that has none at a suitable place is replaced. Empty allows all.
 	Targets []string `option:"targets" kind:"text"`
 
-	Resolution       int     `option:"resolution"`        // pixels of the picture's side, 32..1024
-	FOV              float64 `option:"fov"`               // degrees from edge to edge, 20..150
-	StepLength       float64 `option:"step_length"`       // metres
-	SuccessThreshold float64 `option:"success_threshold"` // metres
-	MaxSteps         int     `option:"max_steps"`         // actions of an episode; the successful one isn't counted
-	ExampleCount     int     `option:"example_count"`     // examples in the system prompt, 0 or 1
-	PerTurnFormat    float64 `option:"per_turn_format_reward" rules:"lite next"`
-	MaxObjects       int     `option:"max_objects_in_state"`
+	Resolution       int     `option:"resolution" range:"32,1024"`      // pixels of the picture's side
+	FOV              float64 `option:"fov" range:"20,150"`              // degrees from edge to edge
+	StepLength       float64 `option:"step_length" range:"0.01,5"`      // metres
+	SuccessThreshold float64 `option:"success_threshold" range:"0,100"` // metres
+	MaxSteps         int     `option:"max_steps" range:"1,1e+06"`       // actions, without the successful one
+	ExampleCount     int     `option:"example_count" range:"0,1"`       // examples in the system prompt
+	PerTurnFormat    float64 `option:"per_turn_format_reward" rules:"lite next" finite:"yes"`
+	MaxObjects       int     `option:"max_objects_in_state" range:"0,1000"`
 
 	// EnvName is "navigation" or "". The others are read by no rule; old
 	// configurations have them, and values but the defaults are refused.
@@ -87,7 +87,7 @@ func FromConfig(config map[string]any) (env.Env, error) {
 
 // Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
-	c := options.Check("navigation")
+	c := options.Check("navigation", o)
 	options.CheckRuled(c, &o.Ruled, options.Formats(o.Rules, reward.LiteNavigation, "_symbolic", "_structured"))
 	prompts.Load(c, &o.Response, placeholders)
 	options.CheckDescribed(c, &o.Described, &o.Ruled, reward.LiteNavigation)
@@ -97,18 +97,9 @@ func (o *Options) Validate() error {
 	if len(o.Targets) > 0 && o.TaskDir != "" {
 		c.Bad("targets", "%q, but the tasks are those of task_dir %q; leave one of them out", o.Targets, o.TaskDir)
 	}
-	c.Within("down_sample_ratio", o.DownSample, 1e-6, 1)
 	if o.TaskDir == "" {
 		c.OneOf("eval_set", o.EvalSet, EvalSets()...)
 	}
-	c.Within("example_count", float64(o.ExampleCount), 0, 1)
-	c.Within("fov", o.FOV, 20, 150)
-	c.Within("max_objects_in_state", float64(o.MaxObjects), 0, 1000)
-	c.Within("max_steps", float64(o.MaxSteps), 1, 1e6)
-	c.Finite("per_turn_format_reward", o.PerTurnFormat)
-	c.Within("resolution", float64(o.Resolution), 32, 1024)
-	c.Within("step_length", o.StepLength, 0.01, 5)
-	c.Within("success_threshold", o.SuccessThreshold, 0, 100)
 	options.CheckEnvName(c, o.EnvName, "navigation")
 	options.Unread(c, o.Rules, *o, DefaultOptions(o.Rules))
 	return c.Err()

@@ -26,9 +26,9 @@ type Options struct {
 	options.Ruled
 
 	Task        string `option:"env_id" kind:"text"` // one of Tasks
-	MaxSteps    int    `option:"max_steps"`
-	Resolution  int    `option:"resolution"`   // pixels of the picture's side, 64..1024; the original's is 300
-	MaskSuccess bool   `option:"mask_success"` // hides from observations how far the task is done
+	MaxSteps    int    `option:"max_steps" count:"positive"`
+	Resolution  int    `option:"resolution" range:"64,1024"` // pixels of the picture's side; the original's is 300
+	MaskSuccess bool   `option:"mask_success"`               // hides from observations how far the task is done
 
 	// EachTurn distributes the legacy environment's reward at the end of an episode,
 	//
@@ -71,12 +71,10 @@ func FromConfig(config map[string]any) (env.Env, error) {
 
 // Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
-	c := options.Check("primitiveskill")
+	c := options.Check("primitiveskill", o)
 	options.CheckRuled(c, &o.Ruled, options.Formats(o.Rules, reward.LitePrimitiveSkill, "_symbolic"))
 	prompts.Load(c, &o.Response, placeholders)
 	c.OneOf("env_id", o.Task, Tasks()...)
-	c.Positive("max_steps", o.MaxSteps)
-	c.Within("resolution", float64(o.Resolution), 64, 1024)
 	options.CheckEnvName(c, o.EnvName, "primitive_skill")
 	options.Unread(c, o.Rules, *o, DefaultOptions(o.Rules))
 	return c.Err()

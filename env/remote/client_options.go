@@ -25,13 +25,13 @@ type ClientOptions struct {
 	// Token is sent as the key, in the header X-API-Key. Empty sends none.
 	Token string
 
-	Timeout time.Duration // of one attempt, from dialling to the last byte
-	Retries int           // attempts after the first
+	Timeout time.Duration `option:"timeout" least:"1"` // of one attempt, from dialling to the last byte
+	Retries int           `option:"retries" least:"0"` // attempts after the first
 	// The delay before attempt n+1 is Backoff·2ⁿ·(JitterMin + JitterRange·U), U
 	// uniform in [0, 1), and at most MaxDelay. A longer delay that the service asks for is used
 	// instead; a request that it does not want to see for more than an hour is not retried.
-	Backoff     time.Duration
-	MaxDelay    time.Duration
+	Backoff     time.Duration `option:"backoff" least:"0"`
+	MaxDelay    time.Duration `option:"max_delay" least:"0"`
 	JitterMin   float64
 	JitterRange float64
 	// FailoverAfter is the number of retries at one base URL. When a session is opened,
@@ -39,7 +39,7 @@ type ClientOptions struct {
 	// without a delay. Other requests of a session fail with ErrUnreachable after so many
 	// retries if the service is ejected and others are not: the episode has to be started
 	// again.
-	FailoverAfter int
+	FailoverAfter int `option:"failover_after_failures" least:"0"`
 
 	// Resend retries every failed request that may succeed the next time, including
 	// steps that the service may have played already.
@@ -54,7 +54,7 @@ type ClientOptions struct {
 
 	// KeepIdle is how long the services keep idle connections if they do not announce it in
 	// the header Keep-Alive; see hosts.Host.Transport. It is not used with a Transport.
-	KeepIdle time.Duration
+	KeepIdle time.Duration `option:"keep_idle" least:"0"`
 
 	Limits Limits // of responses
 	// Jitter draws U. Nil draws from a fixed seed.
@@ -94,12 +94,7 @@ func (o *ClientOptions) Validate() error {
 // validate returns the errors of the options other than URLs.
 func (o *ClientOptions) validate() error {
 	f := field.Options("remote", nil)
-	field.AtLeast(f, "timeout", o.Timeout, 1)
-	field.AtLeast(f, "backoff", o.Backoff, 0)
-	field.AtLeast(f, "max_delay", o.MaxDelay, 0)
-	field.AtLeast(f, "keep_idle", o.KeepIdle, 0)
-	field.AtLeast(f, "retries", o.Retries, 0)
-	field.AtLeast(f, "failover_after_failures", o.FailoverAfter, 0)
+	f.Struct(o, "option")
 	if !(o.JitterMin >= 0 && o.JitterRange >= 0 && o.JitterMin+o.JitterRange <= math.MaxInt16) {
 		f.Bad("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin,
 			o.JitterRange)
@@ -107,6 +102,6 @@ func (o *ClientOptions) validate() error {
 	if o.Python && o.Resend {
 		f.Bad("resend", "not allowed with compat: python, which has its own rules for retries")
 	}
-	o.Limits.validate(f)
+	f.Struct(&o.Limits, "option")
 	return f.Err()
 }

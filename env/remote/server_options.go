@@ -59,22 +59,22 @@ type ServerOptions struct {
 
 	// SessionTimeout is the idle time after which Lite sessions are closed, and
 	// LegacyTimeout the same for legacy environments. 0 is no limit.
-	SessionTimeout time.Duration
-	LegacyTimeout  time.Duration
-	SweepEvery     time.Duration // interval of checking these two
+	SessionTimeout time.Duration `least:"0"`
+	LegacyTimeout  time.Duration `least:"0"`
+	SweepEvery     time.Duration `least:"1"` // interval of checking these two
 
-	MaxSessions  int           // open environments of both protocols; 0 is no limit
-	MaxBatch     int           // environments that one legacy request may create; 0 is no limit
-	MaxInFlight  int           // concurrent requests; 0 is no limit
-	AdmitTimeout time.Duration // how long a request waits for a slot before it is refused
+	MaxSessions  int           `least:"0"` // open environments of both protocols; 0 is no limit
+	MaxBatch     int           `least:"0"` // environments that one legacy request may create; 0 is no limit
+	MaxInFlight  int           `least:"0"` // concurrent requests; 0 is no limit
+	AdmitTimeout time.Duration `least:"0"` // how long a request waits for a slot before it is refused
 	// CallTimeout limits each call of an environment. A call that does not return
 	// blocks its session, but not the server.
-	CallTimeout  time.Duration
-	ReadTimeout  time.Duration // for receiving a request's body
-	WriteTimeout time.Duration // for sending a response
-	DrainTimeout time.Duration // for Serve to finish calls and close environments
+	CallTimeout  time.Duration `least:"1"`
+	ReadTimeout  time.Duration `least:"1"` // for receiving a request's body
+	WriteTimeout time.Duration `least:"1"` // for sending a response
+	DrainTimeout time.Duration `least:"1"` // for Serve to finish calls and close environments
 
-	BatchWorkers int // environments of one legacy batch that run concurrently
+	BatchWorkers int `least:"1"` // environments of one legacy batch that run concurrently
 
 	Images ImageFormat
 	Limits Limits // of requests
@@ -104,25 +104,14 @@ func DefaultServerOptions() ServerOptions {
 // Validate returns all errors of the options.
 func (o *ServerOptions) Validate() error {
 	f := field.Options("remote", nil)
+	f.Struct(o, "")
 	if o.Lite == nil && o.Legacy == nil && o.Other == nil {
 		f.Bad("Lite, Legacy, Other", "all are nil; there is nothing to serve")
 	}
-	field.AtLeast(f, "SessionTimeout", o.SessionTimeout, 0)
-	field.AtLeast(f, "LegacyTimeout", o.LegacyTimeout, 0)
-	field.AtLeast(f, "AdmitTimeout", o.AdmitTimeout, 0)
-	field.AtLeast(f, "SweepEvery", o.SweepEvery, 1)
-	field.AtLeast(f, "CallTimeout", o.CallTimeout, 1)
-	field.AtLeast(f, "ReadTimeout", o.ReadTimeout, 1)
-	field.AtLeast(f, "WriteTimeout", o.WriteTimeout, 1)
-	field.AtLeast(f, "DrainTimeout", o.DrainTimeout, 1)
-	field.AtLeast(f, "MaxSessions", o.MaxSessions, 0)
-	field.AtLeast(f, "MaxBatch", o.MaxBatch, 0)
-	field.AtLeast(f, "MaxInFlight", o.MaxInFlight, 0)
-	field.AtLeast(f, "BatchWorkers", o.BatchWorkers, 1)
 	if o.Images != PNG && o.Images != JPEG {
 		f.Bad("Images", "%q is neither %q nor %q", o.Images, PNG, JPEG)
 	}
-	o.Limits.validate(f)
+	f.Struct(&o.Limits, "option")
 	return f.Err()
 }
 

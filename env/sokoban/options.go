@@ -25,22 +25,22 @@ import (
 type Options struct {
 	options.Level
 
-	Room  [2]int `option:"dim_room"`  // rows and columns, walls included, 3..32 each
-	Boxes int    `option:"num_boxes"` // 1..9
+	Room  [2]int `option:"dim_room"` // rows and columns, walls included, 3..32 each
+	Boxes int    `option:"num_boxes" range:"1,9"`
 
 	// MinSolution accepts only rooms whose shortest solution has a number of
 	// moves in this range, searched up to SolveDepth moves; a room without one
 	// counts as 0. Nil accepts all. Lite only.
 	MinSolution *[2]int `option:"min_solution_steps"`
-	SolveDepth  int     `option:"min_solution_bfs_max_depth" rules:"lite next"`
-	MaxTries    int     `option:"reset_seed_max_tries"` // seeds tried at each Reset
+	SolveDepth  int     `option:"min_solution_bfs_max_depth" rules:"lite next" count:"positive"`
+	MaxTries    int     `option:"reset_seed_max_tries" count:"positive"` // seeds tried at each Reset
 	// HeldOut reserves rooms for the seeds below it: about an eighth of all rooms, by their
 	// content, are for these seeds, which get no others. Small rooms of different seeds are
 	// often equal; training on seeds from HeldOut on shares no room with validation on those
 	// below. 0 reserves none.
 	HeldOut int `option:"held_out"`
 	// Retry chooses the next seed after one that gave no accepted room.
-	Retry RetryRule `option:"retry" kind:"text"`
+	Retry RetryRule `option:"retry" kind:"text" oneof:"hash lcg"`
 
 	Edges         bool `option:"edges"`          // free cells show at their edges where walls and boxes are
 	DescribeMoves bool `option:"describe_moves"` // observations say the neighbour cells, too
@@ -78,26 +78,22 @@ func FromConfig(config map[string]any) (env.Env, error) {
 
 // Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
-	c := options.Check("sokoban")
+	c := options.Check("sokoban", o)
 	options.CheckLevel(c, &o.Level)
 	options.CheckEnvName(c, o.EnvName, "sokoban")
 	prompts.Load(c, &o.Response, placeholders)
-	c.OneOf("retry", string(o.Retry), string(RetryHash), string(RetryLCG))
 	if min(o.Room[0], o.Room[1]) < minSide || max(o.Room[0], o.Room[1]) > maxSide {
 		c.Bad("dim_room", "%v, both must be in [%d, %d]", o.Room, minSide, maxSide)
 	}
-	c.Within("num_boxes", float64(o.Boxes), 1, maxBoxes)
 	if s := o.MinSolution; s != nil && (s[0] < 0 || s[0] > s[1]) {
 		c.Bad("min_solution_steps", "%v, must be a range", *s)
 	}
 	if o.MinSolution != nil && o.Rules == env.Legacy {
 		c.Bad("min_solution_steps", "%v, but the legacy rules accept every room", *o.MinSolution)
 	}
-	c.Positive("reset_seed_max_tries", o.MaxTries)
 	if o.HeldOut < 0 || o.HeldOut > 0 && len(o.Desc) > 0 {
 		c.Bad("held_out", "%d, must be 0 or more, and 0 with desc, which is the room of all seeds", o.HeldOut)
 	}
-	c.Positive("min_solution_bfs_max_depth", o.SolveDepth)
 	options.Unread(c, o.Rules, *o, DefaultOptions(o.Rules))
 	return c.Err()
 }

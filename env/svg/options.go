@@ -1,8 +1,6 @@
 package svg
 
 import (
-	"math"
-
 	"vagen/env"
 	"vagen/env/internal/options"
 	"vagen/env/internal/prompts"
@@ -36,7 +34,7 @@ type Options struct {
 	//	structural score     if it has a weight           always
 	//	more turn metrics                                 svg_is_valid, dino_score,
 	//	                                                  dreamsim_score
-	Rules Rules `option:"rules" kind:"text"`
+	Rules Rules `option:"rules" kind:"text" oneof:"episode service"`
 
 	// The format is one of the legacy environments. Of a response's actions the first
 	// counts, as in the original, and observations are always pictures.
@@ -54,20 +52,20 @@ type Options struct {
 
 	// Weights of the scores in the reward; nil means 0. Without any of them the
 	// perceptual score has the weight defaultPerceptual.
-	DINOWeight       *float64 `option:"dino_weight"`
-	DreamSimWeight   *float64 `option:"dreamsim_weight"`
-	StructuralWeight *float64 `option:"structural_weight"`
-	PerceptualWeight *float64 `option:"perceptual_weight"`
+	DINOWeight       *float64 `option:"dino_weight" least:"0" finite:"yes"`
+	DreamSimWeight   *float64 `option:"dreamsim_weight" least:"0" finite:"yes"`
+	StructuralWeight *float64 `option:"structural_weight" least:"0" finite:"yes"`
+	PerceptualWeight *float64 `option:"perceptual_weight" least:"0" finite:"yes"`
 
 	// DINOURL and DreamSimURL are the services that give these scores, see
 	// HTTPScorer; a scorer set on DINO or DreamSim comes first. A score with a
 	// scorer is always asked for, so that its metric is there whatever its weight.
 	DINOURL      string  `option:"dino_url" kind:"address"`
 	DreamSimURL  string  `option:"dreamsim_url" kind:"address"`
-	ScoreTimeout float64 `option:"score_timeout"` // seconds of one try; 0 means 30
+	ScoreTimeout float64 `option:"score_timeout" range:"0,3600"` // seconds of one try; 0 means 30
 	DINO         Scorer
 	DreamSim     Scorer
-	ModelSize    string `option:"model_size" kind:"text"` // small, base or large: the DINO model to use
+	ModelSize    string `option:"model_size" kind:"text" oneof:"small base large"` // the DINO model to use
 
 	// These are read by no rule; old configurations have them. There is no state to
 	// reward, and no text mode.
@@ -114,19 +112,16 @@ func (o *Options) weights() scores {
 
 // Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
-	c := options.Check("svg")
-	c.OneOf("rules", string(o.Rules), string(Episode), string(Service))
+	c := options.Check("svg", o)
 	options.CheckResponse(c, &o.Response, options.Formats(env.Legacy, reward.Legacy, "_symbolic", "_structured"))
 	prompts.Load(c, &o.Response, placeholders)
 	options.CheckLayout(c, &o.Texts, env.Legacy)
-	c.OneOf("model_size", o.ModelSize, "small", "base", "large")
 	if o.RenderMode == env.Text {
 		c.Bad("render_mode", "%q, but drawings are pictures: must be %q", env.Text, env.Vision)
 	}
 	if o.UseStateReward {
 		c.Bad("use_state_reward", "true, but a drawing has no state that could be claimed")
 	}
-	c.Within("score_timeout", o.ScoreTimeout, 0, 3600)
 	if o.DataDir == "" {
 		own := DefaultOptions()
 		for _, by := range []struct{ name, value, own string }{{"dataset_name", o.DatasetName, own.DatasetName},
@@ -138,10 +133,6 @@ func (o *Options) Validate() error {
 		}
 	}
 	w := o.weights()
-	c.Within("dino_weight", w.DINO, 0, math.MaxFloat64)
-	c.Within("dreamsim_weight", w.DreamSim, 0, math.MaxFloat64)
-	c.Within("structural_weight", w.Structural, 0, math.MaxFloat64)
-	c.Within("perceptual_weight", w.Perceptual, 0, math.MaxFloat64)
 	if w.DINO > 0 && o.DINO == nil && o.DINOURL == "" {
 		c.Bad("dino_weight", "%v, but nothing gives the score: set dino_url", w.DINO)
 	}

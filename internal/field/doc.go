@@ -14,13 +14,17 @@ import (
 	"strings"
 )
 
-// Named yields the fields of a struct type with a name in the given tag, by that name.
+// Named yields the fields of a struct type with a name in the given tag, by that name; with the tag "" all of them,
+// by their own names.
 // Embedded structs without a name contribute their fields, with the tags of both. A field's Index counts from t.
 func Named(t reflect.Type, tag string) func(yield func(string, reflect.StructField) bool) {
 	return func(yield func(string, reflect.StructField) bool) {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			name, _, _ := strings.Cut(f.Tag.Get(tag), ",")
+			if tag == "" {
+				name = f.Name
+			}
 			if name == "" && f.Anonymous && f.Type.Kind() == reflect.Struct {
 				for name, inner := range Named(f.Type, tag) {
 					inner.Index = append([]int{i}, inner.Index...)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -109,4 +110,38 @@ func TestAMismatchSaysWhichEntry(t *testing.T) {
 	err := field.Rules{}.Set(reflect.ValueOf(&rows).Elem(), []any{[]any{"a"}, []any{"b", 3}})
 	require.Equal(t, "[1][1]", err.At)
 	require.EqualError(t, err, "3 (int), must be a text")
+}
+
+func TestTagsRefuseValues(t *testing.T) {
+	type inner struct {
+		Wait time.Duration `least:"1"`
+	}
+	type all struct {
+		inner
+		Share *float64 `option:"share" range:">0,1"`
+		Level int      `option:"level" range:"0,9" must:"be from 0 to 9"`
+		Pay   float64  `option:"pay" finite:"yes"`
+		Gain  float64  `option:"gain" least:"0.5"`
+		Steps int      `option:"steps" count:"0"`
+		Size  int      `option:"size" count:"positive,64"`
+		Kind  string   `option:"kind" oneof:"text vision"`
+		Kinds []string `option:"kinds" oneof:"text vision"`
+	}
+	zero := 0.0
+	bad := &all{Share: &zero, Level: 10, Pay: math.Inf(1), Gain: math.NaN(), Steps: -1, Size: 65, Kind: "txt",
+		Kinds: []string{"text", ""}}
+	c := field.Options("pond", nil)
+	c.Struct(&all{Gain: 1, Size: 1, Kind: "text"}, "option")
+	require.NoError(t, c.Err())
+	c.Struct(bad, "option")
+	c.Struct(&bad.inner, "")
+	require.EqualError(t, c.Err(), `pond: share: 0, must be in [>0, 1]
+pond: level: 10, must be from 0 to 9
+pond: pay: +Inf, must be finite
+pond: gain: NaN, must be at least 0.5
+pond: steps: -1, must not be negative
+pond: size: 65, must be at most 64
+pond: kind: "txt", must be one of ["text" "vision"], did you mean "text"?
+pond: kinds: "", must be one of ["text" "vision"]
+pond: Wait: 0s, must be at least 1ns`)
 }

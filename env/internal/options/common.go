@@ -11,15 +11,15 @@ import (
 
 // Response holds the options of prompts and responses, which every environment has.
 type Response struct {
-	RenderMode     string   `option:"render_mode" kind:"text"`     // env.Text or env.Vision
-	PromptFormat   string   `option:"prompt_format" kind:"text"`   // a format of the rule set, see package reward
-	FormatSections []string `option:"format_sections" kind:"text"` // tags of a format of your own, see reward.NewTagged
-	MaxActions     int      `option:"max_actions_per_step"`
+	RenderMode     string   `option:"render_mode" kind:"text" oneof:"text vision"` // env.Text or env.Vision
+	PromptFormat   string   `option:"prompt_format" kind:"text"`                   // a format of the rule set, see package reward
+	FormatSections []string `option:"format_sections" kind:"text"`                 // tags of a format of your own, see reward.NewTagged
+	MaxActions     int      `option:"max_actions_per_step" count:"positive"`
 	ActionSep      string   `option:"action_sep" kind:"text"`
 	// must be env.ImageMark; accepted for old configurations
 	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`
 	SpecialTokens    []string `option:"special_token_list" kind:"text" rules:"legacy"` // removed from sections
-	FormatReward     float64  `option:"format_reward"`
+	FormatReward     float64  `option:"format_reward" finite:"yes"`
 	Texts
 }
 
@@ -37,9 +37,9 @@ type StateReward struct {
 
 // Ruled holds the options of the environments with the rule sets Lite, Legacy and Next.
 type Ruled struct {
-	Rules env.Rules `option:"rules" kind:"text"` // selects the other defaults, too
+	Rules env.Rules `option:"rules" kind:"text" oneof:"lite legacy next"` // selects the other defaults, too
 	Response
-	SuccessReward float64 `option:"success_reward" rules:"lite next"`
+	SuccessReward float64 `option:"success_reward" rules:"lite next" finite:"yes"`
 	StateReward
 }
 
@@ -61,8 +61,8 @@ func DefaultRuled(r env.Rules) Ruled {
 // Described holds the options of environments whose agents describe the state in the words of
 // Env.Describe, and whose prompts can be brief.
 type Described struct {
-	Prompt   string  `option:"prompt" kind:"text"` // full, or brief for models with a small vocabulary
-	TurnCost float64 `option:"turn_cost"`          // subtracted on every turn
+	Prompt   string  `option:"prompt" kind:"text" oneof:"full brief"` // full, or brief for models with a small vocabulary
+	TurnCost float64 `option:"turn_cost"`                             // subtracted on every turn
 
 	// ObservationReward and PredictionReward pay for sections that say the state in the
 	// words of Env.Describe: the share of right words times this weight, on turns whose
@@ -79,7 +79,6 @@ func (d *Described) Describing(format string) bool {
 
 // CheckDescribed checks the options of prompts and descriptions. The dialect is that of the lite rules.
 func CheckDescribed(c *field.Checks, d *Described, o *Ruled, lite reward.Dialect) {
-	c.OneOf("prompt", d.Prompt, "full", Brief)
 	p, err := NewParser(&o.Response, reward.ParserOptions{Dialect: Dialect(o.Rules, lite)})
 	if err != nil {
 		return // CheckResponse reports it
@@ -98,9 +97,9 @@ func CheckDescribed(c *field.Checks, d *Described, o *Ruled, lite reward.Dialect
 type Level struct {
 	Ruled
 	Described
-	Desc     []string `option:"desc" kind:"text"` // rows of a fixed level instead of a drawn one, as Parse reads them
-	TileSize int      `option:"tile_size"`        // pixels of a cell's side, 14..128
-	Shading  bool     `option:"shading"`          // colours depend on row and column, so that a cell shows its position
+	Desc     []string `option:"desc" kind:"text"`         // rows of a fixed level instead of a drawn one, as Parse reads them
+	TileSize int      `option:"tile_size" range:"14,128"` // pixels of a cell's side
+	Shading  bool     `option:"shading"`                  // colours depend on row and column, so that a cell shows its position
 
 	UseExample   bool   `option:"use_example_in_sys_prompt"`
 	StrictFormat bool   `option:"strict_format"`        // a malformed turn does nothing; next only
@@ -136,7 +135,6 @@ func Positional(o *Level) bool {
 
 // CheckResponse checks the options of prompts and responses.
 func CheckResponse(c *field.Checks, o *Response, formats []string) {
-	c.OneOf("render_mode", o.RenderMode, env.Text, env.Vision)
 	if len(o.FormatSections) > 0 {
 		if _, err := NewParser(o, reward.ParserOptions{Dialect: reward.Legacy}); err != nil {
 			c.Bad("format_sections", "%v", err)
@@ -144,21 +142,17 @@ func CheckResponse(c *field.Checks, o *Response, formats []string) {
 	} else if formats != nil {
 		c.OneOf("prompt_format", o.PromptFormat, formats...)
 	}
-	c.Positive("max_actions_per_step", o.MaxActions)
 	if o.ActionSep == "" {
 		c.Bad("action_sep", "empty, must be a non-empty text")
 	}
 	if o.ImagePlaceholder != env.ImageMark {
 		c.Bad("image_placeholder", "%q, must be %q", o.ImagePlaceholder, env.ImageMark)
 	}
-	c.Finite("format_reward", o.FormatReward)
 }
 
 // CheckRuled checks a rule set and its options; formats are those with a prompt.
 func CheckRuled(c *field.Checks, o *Ruled, formats []string) {
-	c.OneOf("rules", string(o.Rules), string(env.Lite), string(env.Legacy), string(env.Next))
 	CheckResponse(c, &o.Response, formats)
-	c.Finite("success_reward", o.SuccessReward)
 	CheckLayout(c, &o.Texts, env.Legacy, env.Lite, env.Next)
 	CheckStateReward(c, &o.StateReward, o.Rules, &o.Response)
 }
@@ -167,7 +161,6 @@ func CheckRuled(c *field.Checks, o *Ruled, formats []string) {
 func CheckLevel(c *field.Checks, o *Level) {
 	CheckRuled(c, &o.Ruled, Formats(o.Rules, reward.Lite))
 	CheckDescribed(c, &o.Described, &o.Ruled, reward.Lite)
-	c.Within("tile_size", float64(o.TileSize), 14, 128)
 	if o.Rules != env.Next && o.StrictFormat {
 		c.Bad("strict_format", "true, but the %s rules have no such option; next have", o.Rules)
 	}

@@ -49,9 +49,15 @@ func Formats(rules env.Rules, lite reward.Dialect, without ...string) []string {
 	return nil
 }
 
-// Check returns empty checks for the options of the named environment. Their errors wrap
-// env.ErrOption.
-func Check(name string) *field.Checks { return field.Options(name, env.ErrOption) }
+// Check returns checks for the options of the named environment, with what the tags of the fields of o refuse, see
+// field.Checks.Tags. Their errors wrap env.ErrOption.
+func Check(name string, o ...any) *field.Checks {
+	c := field.Options(name, env.ErrOption)
+	for _, v := range o {
+		c.Struct(v, "option")
+	}
+	return c
+}
 
 // Unread reports options that are not read and yet differ from the defaults of the
 // rule set. Fields of the struct o say so by a tag besides that of the name:

@@ -10,20 +10,20 @@ import (
 )
 
 func TestCommonOptionsAreCheckedWithTheNameOfTheEnvironment(t *testing.T) {
-	c := Check("pond")
 	o := Level{Ruled: Ruled{Rules: "lait",
 		Response: Response{RenderMode: "txt", PromptFormat: "wm", ImagePlaceholder: "<img>"}}, TileSize: 200,
 		Described: Described{Prompt: "short"}, StrictFormat: true}
+	c := Check("pond", &o)
 	CheckLevel(c, &o)
 	CheckEnvName(c, "pool", "pond")
 	require.ErrorIs(t, c.Err(), env.ErrOption)
 	require.EqualError(t, c.Err(), `pond: option "rules": bad option: "lait", must be one of ["lite" "legacy" "next"], did you mean "lite"?
 pond: option "render_mode": bad option: "txt", must be one of ["text" "vision"], did you mean "text"?
 pond: option "max_actions_per_step": bad option: 0, must be positive
-pond: option "action_sep": bad option: empty, must be a non-empty text
-pond: option "image_placeholder": bad option: "<img>", must be "<image>"
 pond: option "prompt": bad option: "short", must be one of ["full" "brief"]
 pond: option "tile_size": bad option: 200, must be in [14, 128]
+pond: option "action_sep": bad option: empty, must be a non-empty text
+pond: option "image_placeholder": bad option: "<img>", must be "<image>"
 pond: option "strict_format": bad option: true, but the lait rules have no such option; next have
 pond: option "env_name": bad option: "pool", must be one of ["pond"], did you mean "pond"?`)
 }
