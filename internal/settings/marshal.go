@@ -187,3 +187,21 @@ func Text(value any) (string, error) {
 	err := writeInline(&b, reflect.ValueOf(value))
 	return b.String(), err
 }
+
+// Tree returns the settings of the struct that v points to as a mapping, which Fill reads. Those that are nil
+// are left out.
+func Tree(v any) map[string]any { return tree(reflect.ValueOf(v).Elem()) }
+
+func tree(v reflect.Value) map[string]any {
+	out := map[string]any{}
+	for name, f := range field.Named(v.Type(), "yaml") {
+		switch value := indirect(v.FieldByIndex(f.Index)); value.Kind() {
+		case reflect.Invalid:
+		case reflect.Struct:
+			out[name] = tree(value)
+		default:
+			out[name] = value.Interface()
+		}
+	}
+	return out
+}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"vagen/internal/field"
@@ -15,26 +16,33 @@ import (
 // StateReward is the block state_reward of an environment's options: reward for what
 // a response states about the state before and after the turn.
 type StateReward struct {
-	On         *bool   `yaml:"enabled"`               // false switches all rewards off; nil leaves it to the sections
-	Estimation Section `yaml:"state_estimation"`      // the state before the turn
-	Transition Section `yaml:"transition_prediction"` // the state after it
+	// On is false to switch all rewards off; nil leaves it to the sections.
+	On *bool `yaml:"enabled" doc:"false switches the block off, whatever its sections say"`
+	// Estimation is about the state before the turn, Transition about the state after it.
+	Estimation Section `yaml:"state_estimation" doc:"pay for statements about the state before the turn, and how much for a perfect one"`
+	Transition Section `yaml:"transition_prediction" doc:"the same about the state after the turn"`
 	// Base is subtracted from each score, and the rest is scaled so that a perfect
 	// score stays 1. It is the score of guessing, which is not rewarded.
-	Base        float64 `yaml:"score_base"`
-	JudgeURL    string  `yaml:"judge_base_url" kind:"address"` // of a service that speaks OpenAI's protocol
-	JudgeModel  string  `yaml:"judge_model" kind:"address"`    // as the service calls it
-	Service     Service `yaml:"judge"`                         // of ByModel
-	Site        string  `yaml:"credit_site" kind:"text"`       // SectionEnd, per_span, which is its old name, or TurnEnd
-	Aggregation string  `yaml:"aggregation" kind:"text"`       // PerTurn or EpisodeMean
-	Scorer      string  `yaml:"scorer" kind:"text"`            // ByModel, ByRules or ByExactRules
+	Base float64 `yaml:"score_base" doc:"score of guessing, which earns nothing; 0 is off"`
+	// Scorer is ByModel, ByRules or ByExactRules.
+	Scorer string `yaml:"scorer" kind:"text" oneof:"judge rules exact" doc:"judge asks a language model what a statement says, rules reads it by fixed rules, exact by the literal rules of VAGEN next"`
+	// JudgeURL is of a service that speaks OpenAI's protocol, JudgeModel what the service calls the model.
+	JudgeURL   string `yaml:"judge_base_url" kind:"address" doc:"OpenAI-compatible address of that model"`
+	JudgeModel string `yaml:"judge_model" kind:"address" doc:"its name there"`
 	// Scoring is how relations are compared with the truth: HalfAgreements, or
 	// ExactMatches, which is the legacy system's score of Sokoban. FrozenLake supports
 	// it, too, with holes instead of boxes; other environments do not.
-	Scoring string `yaml:"scoring" kind:"text"`
+	Scoring string `yaml:"scoring" kind:"text" oneof:"half_agreements exact_matches" doc:"half_agreements: half a point per equal direction; exact_matches: the legacy score of Sokoban, for sokoban and frozenlake"`
 	// Guard is whether Scoring.Guarded is set: GuardOn, GuardOff, or GuardAuto, which is on
 	// for ByRules, and off for the scorers of VAGEN.
-	Guard   string       `yaml:"guard" kind:"text"`
-	Phrases StockPhrases `yaml:"stock_phrases"` // of ExactMatches
+	Guard string `yaml:"guard" kind:"text" oneof:"auto on off" doc:"on: nothing for turns that leave the state as it was and for what was as true a turn earlier, and less for more objects than there are; off: as in VAGEN; auto: on with the scorer rules"`
+	// Phrases is of ExactMatches.
+	Phrases StockPhrases `yaml:"stock_phrases" doc:"with exact_matches: of the texts kept, the top most frequent score -penalty unless both F1 values sum to enough; top 0 is off"`
+	// Site is SectionEnd, per_span, which is its old name, or TurnEnd.
+	Site string `yaml:"credit_site" kind:"text" oneof:"section_end per_span turn_end" doc:"section_end pays at the statement's last token, turn_end at the turn's"`
+	// Aggregation is PerTurn or EpisodeMean.
+	Aggregation string  `yaml:"aggregation" kind:"text" oneof:"per_turn episode_mean" doc:"per_turn, or episode_mean: scaled by turn limit / turns played"`
+	Service     Service `yaml:"judge"` // of ByModel
 }
 
 // StockPhrases is the penalty for texts that occur often; see
@@ -48,8 +56,8 @@ type StockPhrases struct {
 
 // Section defines the reward of one kind of statement.
 type Section struct {
-	Enable bool    `yaml:"enable"` // reward such statements
-	Reward float64 `yaml:"reward"` // of a perfect statement, per turn
+	Enable bool    `yaml:"enable"`              // reward such statements
+	Reward float64 `yaml:"reward" finite:"yes"` // of a perfect statement, per turn
 }
 
 // The values of StateReward's fields of text.
@@ -172,13 +180,7 @@ func (s *StateReward) Enabled() bool {
 // Problems returns all errors of the block.
 func (s *StateReward) Problems() []error {
 	var c field.Checks
-	c.OneOf("credit_site", s.Site, SectionEnd, perSpan, TurnEnd)
-	c.OneOf("aggregation", s.Aggregation, PerTurn, EpisodeMean)
-	c.OneOf("scorer", s.Scorer, ByModel, ByRules, ByExactRules)
-	c.OneOf("scoring", s.Scoring, HalfAgreements, ExactMatches)
-	c.OneOf("guard", s.Guard, GuardAuto, GuardOn, GuardOff)
-	c.Finite("state_estimation.reward", s.Estimation.Reward)
-	c.Finite("transition_prediction.reward", s.Transition.Reward)
+	settings.Check(&c, s)
 	if !(s.Base >= 0 && s.Base < 1) {
 		c.Say("{score_base} is %v, must be in [0, 1)", s.Base)
 	}
@@ -235,20 +237,7 @@ func (s *StateReward) Apply(options map[string]any) (map[string]any, error) {
 }
 
 // Tree returns the block as a configuration file has it.
-func (s *StateReward) Tree() map[string]any {
-	section := func(c Section) map[string]any { return map[string]any{"enable": c.Enable, "reward": c.Reward} }
-	out := map[string]any{
-		"state_estimation": section(s.Estimation), "transition_prediction": section(s.Transition),
-		"score_base": s.Base, "judge_base_url": s.JudgeURL, "judge_model": s.JudgeModel, "judge": s.Service.tree(),
-		"credit_site": s.Site, "aggregation": s.Aggregation, "scorer": s.Scorer, "scoring": s.Scoring, "guard": s.Guard,
-		"stock_phrases": map[string]any{"keep": s.Phrases.Keep, "top": s.Phrases.Top, "enough": s.Phrases.Enough,
-			"penalty": s.Phrases.Penalty},
-	}
-	if s.On != nil {
-		out["enabled"] = *s.On
-	}
-	return out
-}
+func (s *StateReward) Tree() map[string]any { return settings.Tree(s) }
 
 // Identity describes what the block's scores depend on: all of it but the limits of its service. It
 // is "" for nil.
@@ -276,24 +265,26 @@ func (s *StateReward) Rules() *Rules {
 }
 
 // Reference lists the keys of the block with their defaults and meanings.
-func Reference() [][3]string {
-	d := DefaultStateReward()
-	all := [][3]string{
-		{"enabled", "", "false switches the block off, whatever its sections say"},
-		{"state_estimation", "{enable: false, reward: 0}",
-			"pay for statements about the state before the turn, and how much for a perfect one"},
-		{"transition_prediction", "{enable: false, reward: 0}", "the same about the state after the turn"},
-		{"score_base", fmt.Sprint(d.Base), "score of guessing, which earns nothing; 0 is off"},
-		{"scorer", d.Scorer, "judge asks a language model what a statement says, rules reads it by fixed rules, exact by the literal rules of VAGEN next"},
-		{"judge_base_url", "", "OpenAI-compatible address of that model"},
-		{"judge_model", "", "its name there"},
-		{"scoring", d.Scoring, "half_agreements: half a point per equal direction; exact_matches: the legacy score of Sokoban, for sokoban and frozenlake"},
-		{"guard", d.Guard, "on: nothing for turns that leave the state as it was and for what was as true a turn earlier, and less for more objects than there are; off: as in VAGEN; auto: on with the scorer rules"},
-		{"stock_phrases", fmt.Sprintf("{keep: %d, top: %d, enough: %v, penalty: %v}", d.Phrases.Keep, d.Phrases.Top,
-			d.Phrases.Enough, d.Phrases.Penalty),
-			"with exact_matches: of the texts kept, the top most frequent score -penalty unless both F1 values sum to enough; top 0 is off"},
-		{"credit_site", d.Site, "section_end pays at the statement's last token, turn_end at the turn's"},
-		{"aggregation", d.Aggregation, "per_turn, or episode_mean: scaled by turn limit / turns played"},
+func Reference() [][3]string { return reference("", reflect.ValueOf(DefaultStateReward())) }
+
+// reference lists the keys of a struct. One with a text of its own is one key.
+func reference(prefix string, v reflect.Value) (rows [][3]string) {
+	for name, f := range field.Named(v.Type(), "yaml") {
+		value, doc := reflect.Indirect(v.FieldByIndex(f.Index)), f.Tag.Get("doc")
+		text := ""
+		switch {
+		case value.Kind() == reflect.Struct && doc == "":
+			rows = append(rows, reference(prefix+name+".", value)...)
+			continue
+		case value.Kind() == reflect.Struct:
+			for _, r := range reference("", value) {
+				text += ", " + r[0] + ": " + r[1]
+			}
+			text = "{" + text[2:] + "}"
+		case value.IsValid():
+			text = fmt.Sprint(value)
+		}
+		rows = append(rows, [3]string{prefix + name, text, doc})
 	}
-	return append(all, d.Service.reference()...)
+	return rows
 }

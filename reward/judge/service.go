@@ -17,26 +17,26 @@ import (
 type Service struct {
 	// Model is the folder of a model that this process loads: then there is no service, and what limits
 	// one must have its default. Concurrency is how many claims the model reads at once.
-	Model string `yaml:"model" kind:"path"`
+	Model string `yaml:"model" kind:"path" doc:"folder of a model that this process loads, instead of judge_base_url and judge_model"`
 	// KeyEnv is the environment variable that holds the key, in capitals; "" sends no key.
-	KeyEnv            string  `yaml:"key_env" kind:"secret"`
-	Concurrency       int     `yaml:"concurrency"`         // requests at once, 1 to 1024
-	RequestsPerMinute int     `yaml:"requests_per_minute"` // retries included; 0 is no limit
-	TokensPerMinute   int     `yaml:"tokens_per_minute"`   // estimated until the service has counted; 0 is no limit
-	Timeout           float64 `yaml:"timeout"`             // of one attempt, in seconds
-	Retries           int     `yaml:"retries"`             // attempts after the first, 0 to 20
+	KeyEnv            string  `yaml:"key_env" kind:"secret" doc:"environment variable with its key; empty sends none"`
+	Concurrency       int     `yaml:"concurrency" range:"1,1024" doc:"requests at once"`
+	RequestsPerMinute int     `yaml:"requests_per_minute" range:"0,1e+09" doc:"most requests in a minute, retries included; 0 is no limit"`
+	TokensPerMinute   int     `yaml:"tokens_per_minute" range:"0,1e+12" doc:"most tokens in a minute, estimated until the service has counted; 0 is no limit"`
+	Timeout           float64 `yaml:"timeout" range:"0.001,3600" doc:"seconds that an attempt may take"`
+	Retries           int     `yaml:"retries" range:"0,20" doc:"attempts after the first; then the statement has no score"`
 	// StepBudget is how many seconds of a training step may pass while the judge is
 	// being waited for. Then the step's remaining claims have no score. 0 is no limit.
-	StepBudget float64 `yaml:"step_budget"`
+	StepBudget float64 `yaml:"step_budget" range:"0,1e+06" doc:"seconds of a training step that may pass waiting for it; then statements have no score. 0 is no limit"`
 	// After BreakerFailures attempts in a row that found no working service, nothing is
 	// sent for BreakerPause seconds, and claims have no score at once; then one request
 	// tests whether the service works again. 0 failures disables this.
-	BreakerFailures int     `yaml:"breaker_failures"`
-	BreakerPause    float64 `yaml:"breaker_pause"`
+	BreakerFailures int     `yaml:"breaker_failures" range:"0,1e+06" doc:"after this many failed attempts in a row it is not asked for breaker_pause; 0 never stops"`
+	BreakerPause    float64 `yaml:"breaker_pause" range:"0.001,1e+06" doc:"seconds until a request tests whether it works again; until then statements have no score"`
 	// Cache is a folder in which valid answers are kept, at most CacheMB megabytes. Several
 	// processes may share it. "" keeps none.
-	Cache   string `yaml:"cache" kind:"path"`
-	CacheMB int    `yaml:"cache_mb"`
+	Cache   string `yaml:"cache" kind:"path" doc:"folder in which valid answers are kept, also for other processes; empty keeps none"`
+	CacheMB int    `yaml:"cache_mb" range:"1,1e+06" doc:"size of that folder in megabytes; what was not used for longest is removed"`
 }
 
 // DefaultService returns the limits of the systems that the blocks come from, 32 requests at
@@ -46,18 +46,9 @@ func DefaultService() Service {
 		CacheMB: 256}
 }
 
-// check reports the errors of the settings. The value of KeyEnv is never shown: it may be a
+// check reports the errors of the settings that their tags do not say. The value of KeyEnv is never shown: it may be a
 // key.
 func (s *Service) check(c *field.Checks) {
-	c.Within("judge.concurrency", float64(s.Concurrency), 1, 1024)
-	c.Within("judge.requests_per_minute", float64(s.RequestsPerMinute), 0, 1e9)
-	c.Within("judge.tokens_per_minute", float64(s.TokensPerMinute), 0, 1e12)
-	c.Within("judge.timeout", s.Timeout, 1e-3, 3600)
-	c.Within("judge.retries", float64(s.Retries), 0, 20)
-	c.Within("judge.step_budget", s.StepBudget, 0, 1e6)
-	c.Within("judge.breaker_failures", float64(s.BreakerFailures), 0, 1e6)
-	c.Within("judge.breaker_pause", s.BreakerPause, 1e-3, 1e6)
-	c.Within("judge.cache_mb", float64(s.CacheMB), 1, 1e6)
 	if alone := (Service{
 		Model: s.Model, Concurrency: s.Concurrency, StepBudget: s.StepBudget, Cache: s.Cache, CacheMB: s.CacheMB,
 	}); s.Model != "" {
@@ -71,40 +62,6 @@ func (s *Service) check(c *field.Checks) {
 	}
 	if strings.Trim(s.KeyEnv, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
 		c.Say("{judge.key_env} is not the name of an environment variable in capitals; it is not shown because it may be a key")
-	}
-}
-
-// tree returns the settings as a configuration file has them.
-func (s *Service) tree() map[string]any {
-	return map[string]any{
-		"model": s.Model, "key_env": s.KeyEnv, "concurrency": s.Concurrency, "requests_per_minute": s.RequestsPerMinute,
-		"tokens_per_minute": s.TokensPerMinute,
-		"timeout":           s.Timeout, "retries": s.Retries, "step_budget": s.StepBudget, "breaker_failures": s.BreakerFailures,
-		"breaker_pause": s.BreakerPause, "cache": s.Cache, "cache_mb": s.CacheMB,
-	}
-}
-
-// reference lists the settings with their defaults and meanings.
-func (s *Service) reference() [][3]string {
-	return [][3]string{
-		{"judge.model", s.Model, "folder of a model that this process loads, instead of judge_base_url and judge_model"},
-		{"judge.key_env", s.KeyEnv, "environment variable with its key; empty sends none"},
-		{"judge.concurrency", fmt.Sprint(s.Concurrency), "requests at once"},
-		{"judge.requests_per_minute", fmt.Sprint(s.RequestsPerMinute),
-			"most requests in a minute, retries included; 0 is no limit"},
-		{"judge.tokens_per_minute", fmt.Sprint(s.TokensPerMinute),
-			"most tokens in a minute, estimated until the service has counted; 0 is no limit"},
-		{"judge.timeout", fmt.Sprint(s.Timeout), "seconds that an attempt may take"},
-		{"judge.retries", fmt.Sprint(s.Retries), "attempts after the first; then the statement has no score"},
-		{"judge.step_budget", fmt.Sprint(s.StepBudget),
-			"seconds of a training step that may pass waiting for it; then statements have no score. 0 is no limit"},
-		{"judge.breaker_failures", fmt.Sprint(s.BreakerFailures),
-			"after this many failed attempts in a row it is not asked for breaker_pause; 0 never stops"},
-		{"judge.breaker_pause", fmt.Sprint(s.BreakerPause),
-			"seconds until a request tests whether it works again; until then statements have no score"},
-		{"judge.cache", s.Cache, "folder in which valid answers are kept, also for other processes; empty keeps none"},
-		{"judge.cache_mb", fmt.Sprint(s.CacheMB),
-			"size of that folder in megabytes; what was not used for longest is removed"},
 	}
 }
 
