@@ -26,11 +26,9 @@ func TestControllersEqualTheOriginals(t *testing.T) {
 		golden.Decode(t, c.Params, "horizon", &horizon)
 		controller, err := NewController(kind, coefficient, target, horizon)
 		require.NoError(t, err)
-		var kls, want []float64
-		var rows []int
-		golden.Need(t, c.Inputs, "current_kl", &kls)
-		golden.Need(t, c.Inputs, "n_steps", &rows)
-		golden.Need(t, c.Expected, "coef_after_each_update", &want)
+		kls := golden.Value[[]float64](t, c.Inputs, "current_kl")
+		rows := golden.Value[[]int](t, c.Inputs, "n_steps")
+		want := golden.Value[[]float64](t, c.Expected, "coef_after_each_update")
 		var got []float64
 		for i, kl := range kls {
 			require.NoError(t, controller.Update(kl, rows[i]))
@@ -47,9 +45,8 @@ func TestShapingEqualsTheOriginal(t *testing.T) {
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
 		tally.Case()
-		var scores, want [][]float64
-		golden.Need(t, c.Inputs, "token_level_scores", &scores)
-		golden.Need(t, c.Expected, "token_level_rewards", &want)
+		scores := golden.Value[[][]float64](t, c.Inputs, "token_level_scores")
+		want := golden.Value[[][]float64](t, c.Expected, "token_level_rewards")
 		var attention [][]int
 		golden.Decode(t, c.Inputs, "attention_mask", &attention)
 		var logp, ref [][]float64

@@ -28,9 +28,8 @@ func TestNextParsersEqualTheOriginals(t *testing.T) {
 	tally := golden.NewTally(t, file)
 	for _, c := range recorded.Cases {
 		tally.Case()
-		var name, text string
-		golden.Need(t, c.Params, "parser", &name)
-		golden.Need(t, c.Inputs, "text", &text)
+		name := golden.Value[string](t, c.Params, "parser")
+		text := golden.Value[string](t, c.Inputs, "text")
 		how, known := nextParsers[name]
 		if !known {
 			t.Fatalf("%s: recorded parser %q has no counterpart", c.Name, name)
@@ -54,20 +53,17 @@ func compareNext(t *testing.T, tally *golden.Tally, c golden.Case, what string, 
 	for name, value := range c.Expected {
 		switch section, known := sections[name]; {
 		case known:
-			var want string
-			golden.Need(t, c.Expected, name, &want)
+			want := golden.Value[string](t, c.Expected, name)
 			golden.Equal(t, tally, what+": "+name, got.Sections[section], want)
 		case name == "format_correct" || name == "used_native_answer":
-			var want float64
-			golden.Need(t, c.Expected, name, &want)
+			want := golden.Value[float64](t, c.Expected, name)
 			have := got.FormatCorrect
 			if name == "used_native_answer" {
 				have = got.BoxedAnswer
 			}
 			golden.Equal(t, tally, what+": "+name, number(have), want)
 		case name == "actions":
-			var want []string
-			golden.Need(t, c.Expected, name, &want)
+			want := golden.Value[[]string](t, c.Expected, name)
 			tally.Add(1)
 			require.Equal(t, want, got.Actions, "%s: actions", what)
 		default:

@@ -59,25 +59,21 @@ func compareParse(t *testing.T, tally *golden.Tally, what string, c parseCase) {
 		switch name {
 		case "llm_raw_response":
 		case "actions":
-			var want []string
-			golden.Need(t, c.Expected, name, &want)
+			want := golden.Value[[]string](t, c.Expected, name)
 			tally.Add(1)
 			require.Equal(t, want, got.Actions, "%s: actions", what)
 		case "format_correct":
-			var want bool
-			golden.Need(t, c.Expected, name, &want)
+			want := golden.Value[bool](t, c.Expected, name)
 			golden.Equal(t, tally, what+": format_correct", got.FormatCorrect, want)
 		case "llm_response":
-			var want string
-			golden.Need(t, c.Expected, name, &want)
+			want := golden.Value[string](t, c.Expected, name)
 			golden.Equal(t, tally, what+": canonical", p.Canonical(got), want)
 		default:
 			section, known := sectionOf[name]
 			if !known {
 				t.Fatalf("%s: recorded field %q = %s has no counterpart", what, name, value)
 			}
-			var want string
-			golden.Need(t, c.Expected, name, &want)
+			want := golden.Value[string](t, c.Expected, name)
 			golden.Equal(t, tally, what+": "+name, got.Sections[section], want)
 		}
 	}

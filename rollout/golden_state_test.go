@@ -132,18 +132,15 @@ func TestStateRewardsEqualTheOriginal(t *testing.T) {
 			text.WriteString(s.text(k))
 			tokens[k] = int32(k)
 		}
-		var action string
-		golden.Need(t, c.Expected, "action", &action)
+		action := golden.Value[string](t, c.Expected, "action")
 		golden.Equal(t, tally, c.Name+": action", text.String(), action)
 		r := parser.Parse(text.String())
 		parts, scores := s.parts(t, r)
-		var want map[string]float64
-		golden.Need(t, c.Expected, "scores", &want)
+		want := golden.Value[map[string]float64](t, c.Expected, "scores")
 		for name, w := range want {
 			tally.Float(t, c.Name+": "+name, scores[name], w, c.Tolerance)
 		}
-		var total float64
-		golden.Need(t, c.Expected, "turn_total", &total)
+		total := golden.Value[float64](t, c.Expected, "turn_total")
 		tally.Float(t, c.Name+": total", parts.Sum(), total, c.Tolerance)
 		s.place(t, tally, c, "rewards", tokens, text.String(), r, parts)
 		if !s.perTurn {
@@ -172,8 +169,7 @@ func (s stated) place(t *testing.T, tally *golden.Tally, c golden.Case, field st
 	}
 	got, err := tr.Rewards(nil, 0, how)
 	require.NoError(t, err)
-	var want []float64
-	golden.Need(t, c.Expected, field, &want)
+	want := golden.Value[[]float64](t, c.Expected, field)
 	rounded := golden.Tolerance{Abs: math.Max(c.Tolerance.Abs, 1e-7), Rel: 1e-6}
 	golden.Floats(t, tally, c.Name+": "+field, got[2:], want, rounded)
 }

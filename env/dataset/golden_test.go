@@ -45,8 +45,7 @@ func goldenSeeds(t *testing.T, tally *golden.Tally, c golden.Case) {
 	f.Specs[entry] = s
 	episodes, err := f.Episodes()
 	require.NoError(t, err, c.Name)
-	var want []int64
-	golden.Need(t, c.Expected, "seeds", &want)
+	want := golden.Value[[]int64](t, c.Expected, "seeds")
 	got := make([]int64, len(episodes)-entry)
 	for i, e := range episodes[entry:] {
 		got[i] = e.Seed

@@ -23,11 +23,9 @@ func TestRelationsOfRoomsEqualTheNewest(t *testing.T) {
 			continue
 		}
 		tally.Case()
-		var state, fixed [][]int
-		var want []reward.Relation
-		golden.Need(t, c.Inputs, "room_state", &state)
-		golden.Need(t, c.Inputs, "room_fixed", &fixed)
-		golden.Need(t, c.Expected, "items", &want)
+		state := golden.Value[[][]int](t, c.Inputs, "room_state")
+		fixed := golden.Value[[][]int](t, c.Inputs, "room_fixed")
+		want := golden.Value[[]reward.Relation](t, c.Expected, "items")
 		r, ok := roomOf(fixed, state)
 		if !ok {
 			golden.Equal(t, tally, c.Name+": relations without a player", len(want), 0)

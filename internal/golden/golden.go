@@ -143,6 +143,13 @@ func Need(t testing.TB, fields map[string]json.RawMessage, name string, dst any)
 	}
 }
 
+// Value returns a field that must exist.
+func Value[T any](t testing.TB, fields map[string]json.RawMessage, name string) (v T) {
+	t.Helper()
+	Need(t, fields, name, &v)
+	return v
+}
+
 // Read unmarshals one JSON file, named relative to Root, into dst.
 func Read(t testing.TB, name string, dst any) {
 	t.Helper()

@@ -31,10 +31,8 @@ func TestRelationsAreReadAndScoredAsInTheOriginal(t *testing.T) {
 			compareItems(t, tally, c)
 		case "exact_relations":
 			tally.Case()
-			var text string
-			var want []reward.Relation
-			golden.Need(t, c.Inputs, "text", &text)
-			golden.Need(t, c.Expected, "items", &want)
+			text := golden.Value[string](t, c.Inputs, "text")
+			want := golden.Value[[]reward.Relation](t, c.Expected, "items")
 			compareRelations(t, tally, c.Name, read.Literal(reward.Claim{Env: "sokoban", Text: text}), want)
 		case "sokoban_relations":
 		default:

@@ -20,11 +20,9 @@ func TestDataMetricsAgreeWithVAGEN(t *testing.T) {
 			require.NoError(t, Data(got, presetBatch(t, c, false)))
 			// The originals measure length by the loss mask where it is used,
 			// and everything else over all tokens.
-			var masked bool
-			golden.Need(t, c.Params, "use_loss_mask", &masked)
+			masked := golden.Value[bool](t, c.Params, "use_loss_mask")
 			require.NoError(t, ResponseLength(got, presetBatch(t, c, masked)))
-			var want map[string]float64
-			golden.Need(t, c.Expected, "data_metrics", &want)
+			want := golden.Value[map[string]float64](t, c.Expected, "data_metrics")
 			for name, w := range want {
 				if name == "prompt_length/clip_ratio" {
 					continue // rows here hold several prompts; there is no longest one
@@ -44,12 +42,10 @@ func TestDataMetricsAgreeWithVAGEN(t *testing.T) {
 func presetBatch(t *testing.T, c golden.Case, masked bool) *Batch {
 	t.Helper()
 	matrix := func(fields map[string]json.RawMessage, name string) [][]float64 {
-		var m [][]float64
-		golden.Need(t, fields, name, &m)
+		m := golden.Value[[][]float64](t, fields, name)
 		return m
 	}
-	var prompt int
-	golden.Need(t, c.Params, "prompt_length", &prompt)
+	prompt := golden.Value[int](t, c.Params, "prompt_length")
 	attention, loss := matrix(c.Inputs, "attention_mask"), matrix(c.Inputs, "loss_mask")
 	score, shaped := matrix(c.Expected, "token_level_scores"), matrix(c.Expected, "token_level_rewards")
 	advantage, target, value := matrix(c.Expected, "advantages"), matrix(c.Expected, "returns"), matrix(c.Inputs, "values")

@@ -30,10 +30,8 @@ func TestFiltersAgreeWithVAGENLite(t *testing.T) {
 // key are the filter's settings.
 func batchOf(t *testing.T, c golden.Case) (b *Batch, kwargs map[string]any, name string) {
 	t.Helper()
-	var scores [][]float64
-	var ids []any
-	golden.Need(t, c.Inputs, "token_level_scores", &scores)
-	golden.Need(t, c.Inputs, "group_idx", &ids)
+	scores := golden.Value[[][]float64](t, c.Inputs, "token_level_scores")
+	ids := golden.Value[[]any](t, c.Inputs, "group_idx")
 	b = &Batch{}
 	for row, id := range ids {
 		var sum float64
@@ -48,8 +46,7 @@ func batchOf(t *testing.T, c golden.Case) (b *Batch, kwargs map[string]any, name
 		if key == "filter" || key == "group_key" {
 			continue
 		}
-		var v any
-		golden.Need(t, c.Params, key, &v)
+		v := golden.Value[any](t, c.Params, key)
 		kwargs[key] = v
 	}
 	return b, kwargs, name
@@ -57,12 +54,10 @@ func batchOf(t *testing.T, c golden.Case) (b *Batch, kwargs map[string]any, name
 
 func compare(t *testing.T, tally *golden.Tally, c golden.Case, b *Batch, got *Result) {
 	t.Helper()
-	var keep []int
-	golden.Need(t, c.Expected, "keep_indices", &keep)
+	keep := golden.Value[[]int](t, c.Expected, "keep_indices")
 	tally.Add(1)
 	require.Equal(t, keep, got.Keep, "kept")
-	var metrics map[string]float64
-	golden.Need(t, c.Expected, "metrics", &metrics)
+	metrics := golden.Value[map[string]float64](t, c.Expected, "metrics")
 	for key, want := range metrics {
 		v, ok := got.Metrics[key]
 		if !ok {
