@@ -77,10 +77,10 @@ func (s *Server) systemBatch(r *http.Request, ids []string) (Info, error) {
 }
 
 // closeBatch closes environments, also when the client has gone. Errors of closing are only logged.
-func (s *Server) closeBatch(r *http.Request, ids []string) error {
+func (s *Server) closeBatch(r *http.Request, ids []string) (status string, err error) {
 	at, err := s.lookupLegacy(ids)
 	if err != nil {
-		return err
+		return "", err
 	}
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	results, err := runBatch(s, r, ids, func(id string) (struct{}, error) {
@@ -94,7 +94,7 @@ func (s *Server) closeBatch(r *http.Request, ids []string) error {
 			s.log.Warn("environment did not close", "id", ids[i], "err", res.err)
 		}
 	}
-	return err
+	return "success", err
 }
 
 // collect returns the results of a batch by id; instead gives the entry of an
@@ -116,64 +116,32 @@ func collect[T any](s *Server, ids []string, results []result[T], err error, ins
 
 func failure(err error) Info { return Info{{"error", err.Error()}} }
 
-// namedReply replies with an object that has in as its only member.
-func (s *Server) namedReply(name string, in Info, err error) reply {
+// legacyReply replies with an object.
+func (s *Server) legacyReply(in Info, err error) reply {
 	if err != nil {
 		return s.legacyError(err)
 	}
-	return object(http.StatusOK, Info{{name, in}})
+	return object(http.StatusOK, in)
 }
 
-func (s *Server) batchReset(r *http.Request, _ string, body []byte) reply {
-	return handleBatch(s, r, body, "ids2seeds", "results", mapping, s.resetBatch)
-}
-
-func (s *Server) batchStep(r *http.Request, _ string, body []byte) reply {
-	return handleBatch(s, r, body, "ids2actions", "results", mapping, s.stepBatch)
-}
-
-func (s *Server) batchReward(r *http.Request, _ string, body []byte) reply {
-	return handleBatch(s, r, body, "env_ids", "rewards", idList, s.rewardBatch)
-}
-
-func (s *Server) batchSystem(r *http.Request, _ string, body []byte) reply {
-	return handleBatch(s, r, body, "env_ids", "system_prompts", idList, s.systemBatch)
-}
-
-func (s *Server) batchClose(r *http.Request, _ string, body []byte) reply {
-	data, bad := readParameters(r, body, "env_ids")
-	if bad != nil {
-		return *bad
+// batch handles a request with one parameter, which read converts. What f returns is the member result of the
+// answer.
+func batch[V, R any](
+	name, result string, read func(data map[string]any, name string) (V, error),
+	f func(*Server, *http.Request, V) (R, error),
+) handler {
+	return func(s *Server, r *http.Request, _ string, body []byte) reply {
+		data, bad := readParameters(r, body, name)
+		if bad != nil {
+			return *bad
+		}
+		values, err := read(data, name)
+		if err != nil {
+			return s.legacyError(err)
+		}
+		out, err := f(s, r, values)
+		return s.legacyReply(Info{{result, out}}, err)
 	}
-	ids, err := idList(data, "env_ids")
-	if err == nil {
-		err = s.closeBatch(r, ids)
-	}
-	return s.successReply(err)
-}
-
-func (s *Server) successReply(err error) reply {
-	if err != nil {
-		return s.legacyError(err)
-	}
-	return object(http.StatusOK, Info{{"status", "success"}})
-}
-
-// handleBatch handles a batch request with one parameter, which read converts.
-func handleBatch[V any](
-	s *Server, r *http.Request, body []byte, name, result string,
-	read func(data map[string]any, name string) (V, error), f func(*http.Request, V) (Info, error),
-) reply {
-	data, bad := readParameters(r, body, name)
-	if bad != nil {
-		return *bad
-	}
-	values, err := read(data, name)
-	if err != nil {
-		return s.legacyError(err)
-	}
-	in, err := f(r, values)
-	return s.namedReply(result, in, err)
 }
 
 // idList reads a parameter that is a list of ids and removes duplicates.
@@ -197,56 +165,44 @@ func idList(data map[string]any, name string) ([]string, error) {
 	return ids, nil
 }
 
-func (s *Server) oneReset(r *http.Request, id string, body []byte) reply {
-	return s.one(r, id, body, "", "seed", s.resetBatch, "observation", "info")
-}
-
-func (s *Server) oneStep(r *http.Request, id string, body []byte) reply {
-	return s.one(r, id, body, "action", "action", s.stepBatch, "observation", "reward", "done", "info")
-}
-
-// one handles a request about one environment: f gets the value of a parameter, which needed names if it must
+// entry handles a request about one environment: f gets the value of a parameter, which needed names if it must
 // be there, and fields name the parts of the entry that it returns.
-func (s *Server) one(
-	r *http.Request, id string, body []byte, needed, name string,
-	f func(*http.Request, map[string]any) (Info, error), fields ...string,
-) reply {
-	if _, err := s.lookupLegacy([]string{id}); err != nil {
-		return s.legacyError(err)
+func entry(
+	needed, name string, f func(*Server, *http.Request, map[string]any) (Info, error), fields ...string,
+) handler {
+	return func(s *Server, r *http.Request, id string, body []byte) reply {
+		if _, err := s.lookupLegacy([]string{id}); err != nil {
+			return s.legacyError(err)
+		}
+		data, bad := readParameters(r, body, needed)
+		if bad != nil {
+			return *bad
+		}
+		in, err := f(s, r, map[string]any{id: data[name]})
+		if err != nil {
+			return s.legacyError(err)
+		}
+		out := make(Info, len(fields))
+		for i, part := range in[0].Value.([]any) {
+			out[i] = Field{fields[i], part}
+		}
+		return object(http.StatusOK, out)
 	}
-	data, bad := readParameters(r, body, needed)
-	if bad != nil {
-		return *bad
-	}
-	in, err := f(r, map[string]any{id: data[name]})
-	if err != nil {
-		return s.legacyError(err)
-	}
-	out := make(Info, len(fields))
-	for i, part := range in[0].Value.([]any) {
-		out[i] = Field{fields[i], part}
-	}
-	return object(http.StatusOK, out)
 }
 
-func (s *Server) oneReward(r *http.Request, id string, _ []byte) reply {
-	in, err := s.rewardBatch(r, []string{id})
-	return s.entryReply("reward", in, err)
-}
-
-func (s *Server) oneSystem(r *http.Request, id string, _ []byte) reply {
-	in, err := s.systemBatch(r, []string{id})
-	return s.entryReply("system_prompt", in, err)
-}
-
-// entryReply replies with an object that has the first entry of in as its only member.
-func (s *Server) entryReply(name string, in Info, err error) reply {
-	if err != nil {
-		return s.legacyError(err)
+// single handles a request about one environment without parameters. The entry that f returns is the only member
+// of the answer.
+func single(name string, f func(*Server, *http.Request, []string) (Info, error)) handler {
+	return func(s *Server, r *http.Request, id string, _ []byte) reply {
+		in, err := f(s, r, []string{id})
+		if err != nil {
+			return s.legacyError(err)
+		}
+		return object(http.StatusOK, Info{{name, in[0].Value}})
 	}
-	return object(http.StatusOK, Info{{name, in[0].Value}})
 }
 
 func (s *Server) oneClose(r *http.Request, id string, _ []byte) reply {
-	return s.successReply(s.closeBatch(r, []string{id}))
+	status, err := s.closeBatch(r, []string{id})
+	return s.legacyReply(Info{{"status", status}}, err)
 }

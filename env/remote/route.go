@@ -50,9 +50,12 @@ func (s *Server) route() {
 		return
 	}
 	for path, h := range map[string]handler{
-		"/environments": (*Server).create, "/batch/reset": (*Server).batchReset, "/batch/step": (*Server).batchStep,
-		"/batch/reward": (*Server).batchReward, "/batch/system_prompt": (*Server).batchSystem,
-		"/batch/close": (*Server).batchClose,
+		"/environments":        (*Server).create,
+		"/batch/reset":         batch("ids2seeds", "results", mapping, (*Server).resetBatch),
+		"/batch/step":          batch("ids2actions", "results", mapping, (*Server).stepBatch),
+		"/batch/reward":        batch("env_ids", "rewards", idList, (*Server).rewardBatch),
+		"/batch/system_prompt": batch("env_ids", "system_prompts", idList, (*Server).systemBatch),
+		"/batch/close":         batch("env_ids", "status", idList, (*Server).closeBatch),
 	} {
 		s.routes[path] = route{name: path, verbs: map[string]handler{http.MethodPost: h}, html: true}
 	}
@@ -60,9 +63,12 @@ func (s *Server) route() {
 		verb string
 		h    handler
 	}{
-		"/reset/": {http.MethodPost, (*Server).oneReset}, "/step/": {http.MethodPost, (*Server).oneStep},
-		"/reward/": {http.MethodGet, (*Server).oneReward}, "/system_prompt/": {http.MethodGet, (*Server).oneSystem},
-		"/close/": {http.MethodDelete, (*Server).oneClose},
+		"/reset/": {http.MethodPost, entry("", "seed", (*Server).resetBatch, "observation", "info")},
+		"/step/": {http.MethodPost, entry("action", "action", (*Server).stepBatch, "observation", "reward", "done",
+			"info")},
+		"/reward/":        {http.MethodGet, single("reward", (*Server).rewardBatch)},
+		"/system_prompt/": {http.MethodGet, single("system_prompt", (*Server).systemBatch)},
+		"/close/":         {http.MethodDelete, (*Server).oneClose},
 	} {
 		s.prefix[path] = route{name: path + "ID", verbs: map[string]handler{one.verb: one.h}, html: true}
 	}
