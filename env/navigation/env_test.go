@@ -3,7 +3,9 @@ package navigation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -204,21 +206,11 @@ func TestStateSaysWhereThingsAre(t *testing.T) {
 	require.Equal(t, 3.0, fields["target_distance_to_player"])
 	require.Equal(t, "ahead", fields["target_direction_to_player"])
 	require.Equal(t, []string{"direction_to_player", "distance_to_player", "type"},
-		keys(fields["visible_objects"].([]any)[0].(map[string]any)))
+		slices.Sorted(maps.Keys(fields["visible_objects"].([]any)[0].(map[string]any))))
 	require.Equal(t, reward.Relate("target", -1, 0), s.relations()[0])
 	require.Equal(t, reward.Relate("Safe", 0, 1), relate("Safe", toRight))
 	require.Equal(t, reward.Relate("Safe", 1, 0), relate("Safe", toBack))
 	require.Equal(t, reward.Relate("Safe", 0, -1), relate("Safe", toLeft))
-}
-
-func keys(m map[string]any) []string {
-	var list []string
-	for _, k := range []string{"direction_to_player", "distance_to_player", "type"} {
-		if _, ok := m[k]; ok {
-			list = append(list, k)
-		}
-	}
-	return list
 }
 
 func TestDirectionsTurnAtTheirBorders(t *testing.T) {

@@ -45,7 +45,7 @@ func generateRoom(name string, kind room, r *rand.Rand) *Scene {
 // fill places furniture in a room. A piece is kept only if ok returns true for the
 // room with it.
 func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
-	names := append([]string(nil), always...)
+	names := slices.Clone(always)
 	for _, n := range often {
 		if r.IntN(2) == 0 {
 			names = append(names, n)
@@ -178,7 +178,7 @@ func (s *Scene) putOnSurface(things []*kind, under Object, top float64, r *rand.
 			at := rays.V(under.Center[0]+(r.Float64()-0.5)*free[0], top+k.h/2, under.Center[2]+(r.Float64()-0.5)*free[1])
 			if s.roomFor(at, w, d, top) {
 				s.addObject(k, at, turns, drawWord(r, k.tints))
-				return append(append([]*kind(nil), things[:i]...), things[i+1:]...)
+				return slices.Delete(slices.Clone(things), i, i+1)
 			}
 		}
 	}
@@ -314,7 +314,7 @@ func (s *Scene) placeTarget(t Task, r *rand.Rand, ok func() bool) {
 		}
 		s.undo(before)
 	}
-	blocked := append([]bool(nil), s.blocked...)
+	blocked := slices.Clone(s.blocked)
 	s.addObject(k, center, 0, tint)
 	if !ok() {
 		s.blocked = blocked

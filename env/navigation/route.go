@@ -1,6 +1,9 @@
 package navigation
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Heading is a compass direction: 0 north (+z), 1 east (+x), 2 south,
 // 3 west.
@@ -58,8 +61,6 @@ func trace(from []int8, at, side int) []Heading {
 		way = append(way, h)
 		at -= int(headings[h][1])*side + int(headings[h][0])
 	}
-	for i, j := 0, len(way)-1; i < j; i, j = i+1, j-1 {
-		way[i], way[j] = way[j], way[i]
-	}
+	slices.Reverse(way)
 	return way
 }

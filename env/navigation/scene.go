@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"vagen/env/internal/rays"
@@ -157,7 +158,7 @@ type sceneState struct {
 }
 
 func (s *Scene) mark() sceneState {
-	return sceneState{len(s.objects), len(s.solids), append([]bool(nil), s.blocked...)}
+	return sceneState{len(s.objects), len(s.solids), slices.Clone(s.blocked)}
 }
 
 func (s *Scene) undo(m sceneState) {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,7 +151,7 @@ func TestEveryKindHasWhatItNeeds(t *testing.T) {
 		}
 	}
 	for room, plan := range furniture {
-		for _, name := range append(append([]string(nil), plan.always...), plan.often...) {
+		for _, name := range slices.Concat(plan.always, plan.often) {
 			require.Contains(t, kinds, name, "%d", room)
 		}
 	}
