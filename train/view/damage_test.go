@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -149,7 +150,7 @@ func TestNumbersThatAreNotFiniteAreNull(t *testing.T) {
 	s.get(t, 200, "/api/runs/r0/metrics", &m)
 	require.Len(t, m.Series["a"], 1, "1e999 is no number of JSON")
 	for i := range f.scores[1] {
-		f.scores[1][i].Values[1] = float32(posInf())
+		f.scores[1][i].Values[1] = float32(math.Inf(1))
 		f.scores[1][i].Scored[1] = true
 	}
 	require.NoError(t, store.SaveScores(filepath.Join(f.rollouts, "step_1.scores.parquet"), 1, f.scores[1]))
@@ -157,5 +158,3 @@ func TestNumbersThatAreNotFiniteAreNull(t *testing.T) {
 	s.get(t, 200, fmt.Sprintf("/api/runs/r0/episode?key=train/1/%d-%d", f.scores[1][0].Group, f.scores[1][0].Index), &a)
 	require.Nil(t, a.Rows[0].Columns["value"][1])
 }
-
-func posInf() float64 { x := 1e300; return x * x }

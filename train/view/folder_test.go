@@ -16,7 +16,6 @@ import (
 	"vagen/rollout/store"
 	"vagen/train/config"
 	"vagen/train/track"
-	"vagen/train/view"
 )
 
 // trained is the folder of a run that train.Trainer played with a learner that has no
@@ -83,9 +82,7 @@ type served struct{ *httptest.Server }
 
 func serveRuns(t testing.TB, key string, dirs ...string) served {
 	t.Helper()
-	h, err := (&view.Server{Runs: dirs, Key: key}).Handler()
-	require.NoError(t, err)
-	s := served{httptest.NewServer(h)}
+	s := served{httptest.NewServer(handlerOf(t, key, dirs...))}
 	t.Cleanup(s.Close)
 	return s
 }

@@ -1,17 +1,11 @@
 package view_test
 
 import (
-	"net/url"
-	"strconv"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
-
-func urlEscape(s string) string { return url.QueryEscape(s) }
-
-func quote(s string) string { return strconv.Quote(s) }
 
 // clickFirst opens the first episode of the list.
 var clickFirst = chromedp.Click(chromedp.CSS(".space .row a"))
@@ -101,8 +95,7 @@ func TestAPhoneShowsEveryViewWithoutScrollingSideways(t *testing.T) {
 // TestEveryControlHasANameAndAVisibleFocus: for readers of the screen and users of the
 // keyboard.
 func TestEveryControlHasANameAndAVisibleFocus(t *testing.T) {
-	s, _ := shownRuns(t)
-	b := browse(t, 1280, 900, "light")
+	s, _, b := shownPage(t)
 	for _, p := range places {
 		b.open(s.URL+"/"+p.hash, p.shown)
 		require.Empty(t, eval[[]string](

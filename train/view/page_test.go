@@ -5,10 +5,12 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -49,8 +51,7 @@ func TestThePageIsSmallAndNeverParsesHTML(t *testing.T) {
 // TestEveryViewLoadsWithoutAComplaint: no error of the console, no violation of the
 // content security policy, and no request to another server.
 func TestEveryViewLoadsWithoutAComplaint(t *testing.T) {
-	s, _ := shownRuns(t)
-	b := browse(t, 1280, 900, "light")
+	s, _, b := shownPage(t)
 	for _, p := range places {
 		b.open(s.URL+"/"+p.hash, p.shown)
 		require.Equal(t, "vagen view", b.text("title")[len(b.text("title"))-len("vagen view"):])
@@ -62,9 +63,8 @@ func TestEveryViewLoadsWithoutAComplaint(t *testing.T) {
 }
 
 func TestFiltersNarrowTheListOfEpisodes(t *testing.T) {
-	s, f := shownRuns(t)
+	s, f, b := shownPage(t)
 	f.tenThousand(t)
-	b := browse(t, 1280, 900, "light")
 	b.open(s.URL+"/#/episodes?run=r0", ".space .row a")
 	require.Equal(t, "10,000 episodes", b.text("#count"))
 	b.set("#f-success", "false")
@@ -85,9 +85,8 @@ func TestFiltersNarrowTheListOfEpisodes(t *testing.T) {
 // TestTenThousandEpisodesAreAFewElements: only visible rows are elements, and the last
 // episode is reached by scrolling.
 func TestTenThousandEpisodesAreAFewElements(t *testing.T) {
-	s, f := shownRuns(t)
+	s, f, b := shownPage(t)
 	f.tenThousand(t)
-	b := browse(t, 1280, 900, "light")
 	b.open(s.URL+"/#/episodes?run=r0", ".space .row a")
 	require.Less(t, eval[int](b, "document.querySelectorAll('*').length"), 700)
 	eval[bool](b, "(() => { const r = document.querySelector('.rows'); r.scrollTop = r.scrollHeight; return true })()")
@@ -97,8 +96,7 @@ func TestTenThousandEpisodesAreAFewElements(t *testing.T) {
 }
 
 func TestKeysLeadThroughThePage(t *testing.T) {
-	s, _ := shownRuns(t)
-	b := browse(t, 1280, 900, "light")
+	s, _, b := shownPage(t)
 	b.open(s.URL+"/", ".chart path")
 	b.keys("2")
 	b.until("document.querySelector('.row.at')")
@@ -137,15 +135,14 @@ func TestKeysLeadThroughThePage(t *testing.T) {
 // TestMovingGammaChangesTheNumbers: estimators are switched, and recomputed when a
 // parameter moves.
 func TestMovingGammaChangesTheNumbers(t *testing.T) {
-	s, _ := shownRuns(t)
-	b := browse(t, 1280, 900, "light")
+	s, _, b := shownPage(t)
 	b.open(s.URL+"/#/episode?run=r0&key=train/1/0-1&view=credit", ".token.filled")
 	figures := func(side string) string { return b.text(".side[data-side=" + side + "] .figures") }
 	before, other, claim := figures("a"), figures("b"), b.text(".credit-turns td.claim")
 	color := eval[string](b, "document.querySelector('.side[data-side=a] .token.filled').style.backgroundColor")
 	eval[bool](b, "(() => { document.querySelector('.side[data-side=a] input[data-param=gamma]').focus(); return true })()")
 	b.keys(strings.Repeat(kb.ArrowLeft, 40))
-	b.until("document.querySelector('.credit-turns td.claim').textContent !== " + quote(claim))
+	b.until("document.querySelector('.credit-turns td.claim').textContent !== " + strconv.Quote(claim))
 	require.NotEqual(t, before, figures("a"))
 	require.Equal(t, other, figures("b"), "the parameter is one of estimator A")
 	require.NotEqual(t, color, eval[string](b,
@@ -153,7 +150,7 @@ func TestMovingGammaChangesTheNumbers(t *testing.T) {
 	require.Contains(t, eval[string](b, "location.hash"), "a_gamma=0.8")
 
 	b.set("select[data-estimator=b]", "bi_level_gae")
-	b.until(`document.querySelectorAll('.credit-turns td.claim')[1].textContent === ` + quote(claim))
+	b.until(`document.querySelectorAll('.credit-turns td.claim')[1].textContent === ` + strconv.Quote(claim))
 	b.set("select[data-estimator=b]", "optimal_token_baseline")
 	b.until(`document.querySelector('.side[data-side=b] .problem')?.textContent`)
 	b.set("select[data-estimator=b]", "hgpo")
@@ -172,8 +169,7 @@ func TestMovingGammaChangesTheNumbers(t *testing.T) {
 // TestChartsDrawWhatSmoothingMakes: on a log scale means may be negative where the value is positive, and means of a
 // constant may differ by rounding.
 func TestChartsDrawWhatSmoothingMakes(t *testing.T) {
-	s, _ := shownRuns(t)
-	b := browse(t, 1280, 900, "light")
+	s, _, b := shownPage(t)
 	b.open(s.URL+"/#/metrics?names=train/score", ".chart path")
 	require.NotContains(t, eval[string](b, `(() => { const c = document.querySelector('.chart').chart;
 		c.set([{ label: 'a', slot: 0, points: [[1, -5], [2, 1], [3, 20], [4, 30]] }], { smooth: 0.5, log: true });
@@ -186,8 +182,7 @@ func TestChartsDrawWhatSmoothingMakes(t *testing.T) {
 
 // TestATokenShowsItsNumbers: under the pointer and with the focus of the keyboard.
 func TestATokenShowsItsNumbers(t *testing.T) {
-	s, _ := shownRuns(t)
-	b := browse(t, 1280, 900, "light")
+	s, _, b := shownPage(t)
 	b.open(s.URL+"/#/episode?run=r0&key=train/1/0-1&view=credit", ".token.filled")
 	b.until("document.querySelectorAll('.figures b').length === 8") // both estimators are computed
 	require.True(t, eval[bool](b, "document.getElementById('tip').hidden"))
@@ -208,9 +203,8 @@ func TestATokenShowsItsNumbers(t *testing.T) {
 
 // TestADeepLinkRestoresTheView: the address of a view, opened anew, shows the same.
 func TestADeepLinkRestoresTheView(t *testing.T) {
-	s, f := shownRuns(t)
+	s, f, b := shownPage(t)
 	f.tenThousand(t)
-	b := browse(t, 1280, 900, "light")
 	b.open(s.URL+"/#/episode?run=r0&key=train/1/0-1&view=credit&color=return&a=masked_gae&b=bi_level_gae&gamma=0.5&scale=own",
 		".token.filled")
 	state := `JSON.stringify([document.querySelector('h2').textContent, document.getElementById('color').value, document.getElementById('common').checked,
@@ -246,8 +240,7 @@ func TestADeepLinkRestoresTheView(t *testing.T) {
 
 // TestNewLinesAppearWhileARunIsWritten: by the server's events, also a line that is not complete at first.
 func TestNewLinesAppearWhileARunIsWritten(t *testing.T) {
-	s, f := shownRuns(t)
-	b := browse(t, 1280, 900, "light")
+	s, f, b := shownPage(t)
 	b.open(s.URL+"/#/metrics?names=train/score", ".chart path")
 	b.until("document.getElementById('live').dataset.state === 'events'")
 	path := filepath.Join(f.dir, "metrics.jsonl")
@@ -292,8 +285,7 @@ func TestNewLinesAppearByPolling(t *testing.T) {
 // TestHostileTextsStayTexts: markup and scripts in names, prompts, observations and
 // responses make no element, run nothing and open no dialog.
 func TestHostileTextsStayTexts(t *testing.T) {
-	s, _ := shownRuns(t)
-	b := browse(t, 1280, 900, "light")
+	s, _, b := shownPage(t)
 	made := "document.querySelectorAll('iframe, object, embed, style, [onerror], [onload], img[src=\"x\"], a[href^=\"javascript\"]').length + document.scripts.length - 1"
 	for _, p := range places {
 		b.open(s.URL+"/"+p.hash, p.shown)
@@ -308,14 +300,14 @@ func TestHostileTextsStayTexts(t *testing.T) {
 			text)), "%q is shown as it is", text)
 	}
 	for i, text := range hostile {
-		escaped := urlEscape(text)
+		escaped := url.QueryEscape(text)
 		episode := "#/episode?__proto__=1&constructor=2&run=" + escaped + "&key=" + escaped + "&view=" + escaped
 		if i == 0 { // the others are reached from a page that is open, which reads an address in the same way
 			b.open(s.URL+"/"+episode, ".notice")
-			b.open(s.URL+"/#/"+urlEscape(text), ".notice")
+			b.open(s.URL+"/#/"+url.QueryEscape(text), ".notice")
 		}
 		b.follow(episode, ".notice")
-		b.follow("#/"+urlEscape(text), ".notice")
+		b.follow("#/"+url.QueryEscape(text), ".notice")
 	}
 	require.Zero(t, eval[int](b, made))
 	require.Empty(t, slices.DeleteFunc(b.said(), func(s string) bool {

@@ -33,6 +33,12 @@ func shownRuns(t *testing.T) (served, *trained) {
 	return serveRuns(t, "", f.dir, other.dir), f
 }
 
+// shownPage is a browser for the page of shownRuns.
+func shownPage(t *testing.T) (served, *trained, *tab) {
+	s, f := shownRuns(t)
+	return s, f, browse(t, 1280, 900, "light")
+}
+
 // line appends the metrics of a step, and of a validation after every tenth.
 func (f *trained) line(t *testing.T, step int) {
 	path := filepath.Join(f.dir, "metrics.jsonl")
