@@ -11,6 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"vagen/internal/durable"
 	"vagen/reward/judge"
 )
 
@@ -76,27 +77,16 @@ func writeParquet(w io.Writer, episodes []Episode, o ParquetOptions) error {
 }
 
 // SaveParquet is WriteParquet to a file, which is created atomically.
-func SaveParquet(path string, episodes []Episode, o ParquetOptions) (err error) {
+func SaveParquet(path string, episodes []Episode, o ParquetOptions) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("dataset: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
 	err = WriteParquet(f, episodes, o)
 	if err == nil {
-		err = f.Sync()
+		err = errors.Join(f.Sync(), f.Chmod(0o644)) // temporary files have 0o600
 	}
-	if err == nil {
-		err = f.Chmod(0o644) // temporary files have 0o600
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return durable.Commit(f, path, err)
 }
 
 // record returns an episode as nested columns.

@@ -51,6 +51,19 @@ func WriteFile(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
+// Commit closes a temporary file and gives it its path. If it failed already, or that fails, it removes the
+// file.
+func Commit(f *os.File, path string, failed error) error {
+	err := errors.Join(failed, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
 // SyncTree syncs all files and folders below dir.
 func SyncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {

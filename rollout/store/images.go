@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"vagen/internal/durable"
 	"vagen/internal/imagefile"
 	"vagen/internal/regular"
 )
@@ -121,13 +122,7 @@ func write(path string, data []byte) error {
 		return err
 	}
 	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
+	return durable.Commit(tmp, path, errors.Join(err, tmp.Chmod(0o644)))
 }
 
 // fetch reads an image and checks that its name is the hash of its pixels.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"vagen/internal/durable"
 	"vagen/internal/parquetsize"
 )
 
@@ -43,11 +44,8 @@ func (t *table[T]) close(failed error) error {
 	if err == nil {
 		err = errors.Join(tmp.Chmod(0o644), tmp.Sync())
 	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), t.path)
-	}
-	if err != nil {
-		return fmt.Errorf("store: %s: %w", t.path, errors.Join(err, os.Remove(tmp.Name())))
+	if err = durable.Commit(tmp, t.path, err); err != nil {
+		return fmt.Errorf("store: %s: %w", t.path, err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"vagen/internal/durable"
 	"vagen/internal/filelock"
 	"vagen/internal/regular"
 )
@@ -101,11 +102,8 @@ func (c *cache) put(key, answer string) error {
 		return err
 	}
 	_, err = f.WriteString(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	if err := durable.Commit(f, path, err); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	c.size += int64(len(data))
