@@ -260,16 +260,7 @@ func decodeJSON(text string) (any, error) {
 	if err := jsontext.Check([]byte(text)); err != nil {
 		return nil, err
 	}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var tree any
-	if err := d.Decode(&tree); err != nil {
-		return nil, fmt.Errorf("it is not JSON: %w", err)
-	}
-	if d.More() {
-		return nil, errors.New("there is text after the JSON value")
-	}
-	tree, err := numbers(tree)
+	tree, err := jsontext.Tree[any](text, number)
 	if err != nil {
 		return nil, err
 	}
@@ -277,31 +268,14 @@ func decodeJSON(text string) (any, error) {
 	return plain(tree, &count, 0)
 }
 
-// numbers converts json.Number to int64 or float64.
-func numbers(v any) (any, error) {
-	var err error
-	switch v := v.(type) {
-	case map[string]any:
-		for key, x := range v {
-			if v[key], err = numbers(x); err != nil {
-				return nil, err
-			}
-		}
-	case []any:
-		for i, x := range v {
-			if v[i], err = numbers(x); err != nil {
-				return nil, err
-			}
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n, nil
-		}
-		f, err := v.Float64()
-		if err != nil || !strings.ContainsAny(v.String(), ".eE") {
-			return nil, fmt.Errorf("%s is outside %d..%d", v, int64(math.MinInt64), int64(math.MaxInt64))
-		}
-		return f, nil
+// number converts a number to int64 or float64.
+func number(v json.Number) (any, error) {
+	if n, err := v.Int64(); err == nil {
+		return n, nil
 	}
-	return v, nil
+	f, err := v.Float64()
+	if err != nil || !strings.ContainsAny(v.String(), ".eE") {
+		return nil, fmt.Errorf("%s is outside %d..%d", v, int64(math.MinInt64), int64(math.MaxInt64))
+	}
+	return f, nil
 }

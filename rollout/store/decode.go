@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/internal/jsontext"
 	"vagen/mask"
 	"vagen/policy"
 	"vagen/reward"
@@ -168,44 +169,14 @@ func decodeConfig(text string) (map[string]any, error) {
 	if text == "" {
 		return nil, nil
 	}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var out map[string]any
-	if err := d.Decode(&out); err != nil {
-		return nil, fmt.Errorf("config: %w: %w", ErrFormat, err)
-	}
-	if d.More() {
-		return nil, fmt.Errorf("config: %w: there is text after the JSON value", ErrFormat)
-	}
-	v, err := typed(out)
+	out, err := jsontext.Tree[map[string]any](text, number)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w: %w", ErrFormat, err)
 	}
-	return v.(map[string]any), nil
+	return out, nil
 }
 
-// typed replaces each json.Number by a float64, uint64 or int64.
-func typed(v any) (any, error) {
-	var err error
-	switch v := v.(type) {
-	case map[string]any:
-		for key, x := range v {
-			if v[key], err = typed(x); err != nil {
-				return nil, err
-			}
-		}
-	case []any:
-		for i, x := range v {
-			if v[i], err = typed(x); err != nil {
-				return nil, err
-			}
-		}
-	case json.Number:
-		return number(v)
-	}
-	return v, nil
-}
-
+// number reads a number of decodeConfig.
 func number(n json.Number) (any, error) {
 	if strings.ContainsAny(n.String(), ".eE") {
 		return n.Float64()

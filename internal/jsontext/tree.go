@@ -1,0 +1,48 @@
+package jsontext
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Tree decodes a text of one JSON value. Each number is what number returns for it.
+func Tree[T any](text string, number func(json.Number) (any, error)) (out T, err error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&out); err != nil {
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
+			err = fmt.Errorf("it is not JSON: %w", err)
+		}
+		return out, err
+	}
+	if d.More() {
+		return out, errors.New("there is text after the JSON value")
+	}
+	v, err := typed(out, number)
+	out, _ = v.(T)
+	return out, err
+}
+
+// typed replaces the numbers in a value.
+func typed(v any, number func(json.Number) (any, error)) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case map[string]any:
+		for key, x := range v {
+			if v[key], err = typed(x, number); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, x := range v {
+			if v[i], err = typed(x, number); err != nil {
+				return nil, err
+			}
+		}
+	case json.Number:
+		return number(v)
+	}
+	return v, nil
+}
