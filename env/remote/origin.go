@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/origin"
 	"vagen/internal/transport"
 )
 
@@ -30,7 +31,7 @@ func (s *Server) checkOrigin(r *http.Request) error {
 
 // knownHost reports whether the Host header is allowed; see ServerOptions.Hosts.
 func (s *Server) knownHost(r *http.Request) bool {
-	name := hostname(r.Host)
+	name := origin.Host(r.Host)
 	if s.listedHost(name) || s.o.APIKey != "" && len(s.o.Hosts) == 0 {
 		return true
 	}
@@ -48,18 +49,9 @@ func (s *Server) knownHost(r *http.Request) bool {
 			return false
 		}
 	}
-	ip, err := netip.ParseAddr(name)
-	return strings.EqualFold(name, "localhost") || err == nil && ip.IsLoopback()
+	return origin.Loopback(name)
 }
 
 func (s *Server) listedHost(name string) bool {
 	return slices.ContainsFunc(s.o.Hosts, func(host string) bool { return strings.EqualFold(host, name) })
-}
-
-// hostname drops the port and the brackets of IPv6 addresses.
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return strings.Trim(host, "[]")
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 
@@ -81,7 +80,7 @@ func (h *handler) admit(r *http.Request) error {
 		return failure{http.StatusForbidden, fmt.Errorf(format, args...)}
 	}
 	if h.key == "" {
-		if name := hostname(r.Host); !loopback(name) {
+		if name := origin.Host(r.Host); !origin.Loopback(name) {
 			return refused("Host: %q is not a loopback name; give the server a key to use it under other names",
 				clip(r.Host, 100))
 		}
@@ -108,19 +107,6 @@ func (h *handler) admit(r *http.Request) error {
 		return failure{http.StatusUnauthorized, fmt.Errorf("the key is missing or wrong; open the address with ?key=… once")}
 	}
 	return nil
-}
-
-func loopback(name string) bool {
-	ip, err := netip.ParseAddr(name)
-	return strings.EqualFold(name, "localhost") || err == nil && ip.IsLoopback()
-}
-
-// hostname drops the port and the brackets of IPv6 addresses.
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return strings.Trim(host, "[]")
 }
 
 // knows reports whether a request has the key or the cookie for it.
