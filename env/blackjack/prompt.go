@@ -43,11 +43,7 @@ func (e *Env) example() string {
 // observationText is the text of an observation; table describes the table or is the
 // mark of its picture.
 func (e *Env) observationText(event, table string) string {
-	text := e.Texts.Later
-	if event == opening {
-		text = e.Texts.First
-	}
-	return text(func() string {
+	return e.Texts.Observation(event == opening, func() string {
 		return event + "\n" + table + "\nWhat do you do?\n" + e.FormatText()
 	}, func() prompts.Values {
 		return prompts.Values{prompts.Observation: table, "event": event, prompts.Format: e.FormatText()}

@@ -46,7 +46,7 @@ func (e *Env) ownSystem() string {
 // firstText is the first observation: the task and the view.
 func (e *Env) firstText(view string) string {
 	own := func() string { return e.ownFirst(view) }
-	return e.Texts.First(own, func() prompts.Values { return e.values(view, nil, 0) })
+	return e.Texts.Observation(true, own, func() prompts.Values { return e.values(view, nil, 0) })
 }
 
 // values are the texts of the placeholders in observations.
@@ -77,7 +77,7 @@ func (e *Env) ownFirst(view string) string {
 // nextText is the observation after a turn.
 func (e *Env) nextText(view string, done []string, earned float64) string {
 	own := func() string { return e.ownNext(view, done, earned) }
-	return e.Texts.Later(own, func() prompts.Values { return e.values(view, done, earned) })
+	return e.Texts.Observation(false, own, func() prompts.Values { return e.values(view, done, earned) })
 }
 
 func (e *Env) ownNext(view string, done []string, earned float64) string {

@@ -53,11 +53,7 @@ func (e *Env) names() string {
 
 // observationText describes the state; image is the mark of the picture, if any.
 func (e *Env) observationText(image string, done []string, first bool) string {
-	text := e.Texts.Later
-	if first {
-		text = e.Texts.First
-	}
-	return text(func() string { return e.ownObservation(image, done, first) }, func() prompts.Values {
+	return e.Texts.Observation(first, func() string { return e.ownObservation(image, done, first) }, func() prompts.Values {
 		v := prompts.Values{
 			prompts.Observation: image, prompts.Action: words.List(clean(done)), prompts.Format: e.FormatText(),
 			"instruction": e.task.instruction, "object_names": e.names(),

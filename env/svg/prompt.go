@@ -64,7 +64,7 @@ func (e *Env) example() string {
 
 // targetText shows the target at the start of an episode.
 func (e *Env) targetText() string {
-	return e.Texts.First(e.ownFirst, func() prompts.Values {
+	return e.Texts.Observation(true, e.ownFirst, func() prompts.Values {
 		return prompts.Values{prompts.Observation: env.ImageMark, prompts.Action: "", "reward": "0",
 			prompts.Format: e.FormatText()}
 	})
@@ -76,7 +76,7 @@ func (e *Env) ownFirst() string {
 
 // attemptText shows what was drawn in a turn.
 func (e *Env) attemptText(code string, earned float64) string {
-	return e.Texts.Later(func() string { return e.ownLater(code, earned) }, func() prompts.Values {
+	return e.Texts.Observation(false, func() string { return e.ownLater(code, earned) }, func() prompts.Values {
 		return prompts.Values{
 			prompts.Observation: env.ImageMark, prompts.Action: unmarked(code),
 			"reward": strconv.FormatFloat(earned, 'f', 4, 64), prompts.Format: e.FormatText(),

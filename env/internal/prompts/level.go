@@ -19,11 +19,7 @@ type Level struct {
 
 // Level returns the observation of a level. format describes the response's format.
 func (s *Set) Level(o *options.Level, l Level, format func() string) string {
-	text := s.Later
-	if l.First {
-		text = s.First
-	}
-	return text(func() string { return l.own(o, format) }, func() Values {
+	return s.Observation(l.First, func() string { return l.own(o, format) }, func() Values {
 		return Values{Observation: l.Shown, Action: words.List(l.Moved), Turn: strconv.Itoa(l.Turn), Format: format()}
 	})
 }

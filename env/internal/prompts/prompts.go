@@ -182,14 +182,13 @@ func (s *Set) System(own, format, example func() string, more Values) string {
 	})
 }
 
-// First returns the first observation of an episode.
-func (s *Set) First(own func() string, values func() Values) string {
-	return s.write(first, own, values)
-}
-
-// Later returns an observation after a turn.
-func (s *Set) Later(own func() string, values func() Values) string {
-	return s.write(later, own, values)
+// Observation returns the first observation of an episode, or one after a turn.
+func (s *Set) Observation(opening bool, own func() string, values func() Values) string {
+	p := later
+	if opening {
+		p = first
+	}
+	return s.write(p, own, values)
 }
 
 // Format returns the instruction about the format of responses, which the parser reads.

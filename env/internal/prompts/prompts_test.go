@@ -41,8 +41,8 @@ func TestTemplatesReplaceOnlyTheirPart(t *testing.T) {
 	require.NoError(t, err)
 	system := s.System(own, text("FORMAT"), text("EXAMPLE"), nil)
 	require.Equal(t, "At most 3, between them |. FORMAT {as JSON} EXAMPLE", system)
-	require.Equal(t, "OWN", s.First(own, values))
-	require.Equal(t, "['Up'] led to MAP in turn 2", s.Later(own, values))
+	require.Equal(t, "OWN", s.Observation(true, own, values))
+	require.Equal(t, "['Up'] led to MAP in turn 2", s.Observation(false, own, values))
 
 	p, err := reward.NewParser("no_think", reward.ParserOptions{Dialect: reward.Legacy, ActionSep: ","})
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestTemplatesReplaceOnlyTheirPart(t *testing.T) {
 func TestValuesAreNotTemplates(t *testing.T) {
 	s, err := load(response(map[string]any{"first": "{observation}"}))
 	require.NoError(t, err)
-	require.Equal(t, "{format}}", s.First(own, func() Values { return Values{Observation: "{format}}"} }))
+	require.Equal(t, "{format}}", s.Observation(true, own, func() Values { return Values{Observation: "{format}}"} }))
 }
 
 func TestBadTemplatesAreNamed(t *testing.T) {
@@ -106,8 +106,8 @@ func TestFoldersHoldTheTemplatesInFiles(t *testing.T) {
 	write("README.md", "not a template")
 	s, err := from(map[string]any{"later": "{observation}!"})
 	require.NoError(t, err)
-	require.Equal(t, "See\nMAP", s.First(own, values), "without the last line break")
-	require.Equal(t, "MAP!", s.Later(own, values))
+	require.Equal(t, "See\nMAP", s.Observation(true, own, values), "without the last line break")
+	require.Equal(t, "MAP!", s.Observation(false, own, values))
 
 	_, err = from(map[string]any{"first": "{observation}"})
 	require.ErrorContains(t, err, "leave one of them out")
