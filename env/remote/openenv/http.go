@@ -6,14 +6,32 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 )
 
 // route sets the routes.
 func (s *Server) route() {
 	s.mux = http.NewServeMux()
-	s.mux.HandleFunc("GET /ws", s.connect)
+	handle := func(method, path string, f http.HandlerFunc) {
+		s.mux.HandleFunc(method+" "+path, f)
+		s.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", method)
+			s.reply(w, http.StatusMethodNotAllowed, refusal{"Method Not Allowed"})
+		})
+	}
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		s.reply(w, http.StatusNotFound, refusal{"Not Found"})
+	})
+	s.mux.HandleFunc("/{env}/{tasks}", func(w http.ResponseWriter, r *http.Request) {
+		if name := r.PathValue("env"); name != s.hosted.Name {
+			s.reply(w, http.StatusNotFound, refusal{fmt.Sprintf("unknown environment '%s'", clip(name))})
+			return
+		}
+		s.reply(w, http.StatusNotImplemented, refusal{"the environment has no tasks"})
+	})
+	handle("GET", "/ws", s.connect)
 	fixed := func(path string, v any) {
-		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { s.reply(w, http.StatusOK, v) })
+		handle("GET", path, func(w http.ResponseWriter, _ *http.Request) { s.reply(w, http.StatusOK, v) })
 	}
 	fixed("/health", map[string]string{"status": "healthy"})
 	fixed("/metadata", map[string]any{"name": s.hosted.Name, "description": s.hosted.About, "readme_content": s.prompt,
@@ -22,20 +40,20 @@ func (s *Server) route() {
 	fixed("/openapi.json", json.RawMessage(fmt.Sprintf(openAPI, s.hosted.Name)))
 	fixed("/state", map[string]any{"episode_id": nil, "step_count": 0})
 	fixed("/list_environments", []string{s.hosted.Name})
-	s.mux.HandleFunc("GET /openenv.yaml", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/yaml")
+	handle("GET", "/openenv.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		s.begin(w, http.StatusOK, "application/yaml")
 		fmt.Fprintf(w, manifest, s.hosted.Name)
 	})
-	s.mux.HandleFunc("POST /mcp", func(w http.ResponseWriter, r *http.Request) {
+	handle("POST", "/mcp", func(w http.ResponseWriter, r *http.Request) {
 		s.body(w, r, func(raw []byte) (int, any) { return http.StatusOK, answerMCP(raw) })
 	})
-	s.mux.HandleFunc("POST /reset", func(w http.ResponseWriter, r *http.Request) {
+	handle("POST", "/reset", func(w http.ResponseWriter, r *http.Request) {
 		s.body(w, r, func(raw []byte) (int, any) {
 			q, bad := parseReset(raw)
 			return s.once(bad, func(one *session) (any, error) { return one.reset(q) })
 		})
 	})
-	s.mux.HandleFunc("POST /step", func(w http.ResponseWriter, r *http.Request) { s.body(w, r, s.stepOnce) })
+	handle("POST", "/step", func(w http.ResponseWriter, r *http.Request) { s.body(w, r, s.stepOnce) })
 }
 
 // manifest is the file openenv.yaml of a container, with what 0.10.0's conformance test of a folder
@@ -64,9 +82,15 @@ validation:
     tags: [%[1]q]
 `
 
-func (s *Server) reply(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
+// begin begins an answer. A client that does not read must not keep the connection open.
+func (s *Server) begin(w http.ResponseWriter, status int, kind string) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
+	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
+}
+
+func (s *Server) reply(w http.ResponseWriter, status int, v any) {
+	s.begin(w, status, "application/json")
 	if err := json.NewEncoder(w).Encode(v); err != nil {
 		s.log.Debug("response not sent", "err", err)
 	}

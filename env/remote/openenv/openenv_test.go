@@ -190,7 +190,7 @@ func TestSlowReadersLoseTheirSession(t *testing.T) {
 func TestIdleSessionsEnd(t *testing.T) {
 	c := dial(t, serve(t, newGrid, func(o *remote.ServerOptions) { o.SessionTimeout = soon / 4 }))
 	_, _, err := c.Read(t.Context())
-	require.Error(t, err)
+	require.Equal(t, websocket.StatusNormalClosure, websocket.CloseStatus(err), "as it says when it is full: %v", err)
 }
 
 // TestClientsWaitForCapacity: the answer is that of the original, and a client of this package

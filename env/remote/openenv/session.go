@@ -22,46 +22,58 @@ type session struct {
 	in   *frameReader    // of conn; nil over HTTP and in a session that is refused
 	env  env.Env
 
-	// idle is the context of waiting for a request, call the one of calls and of writing. Each has a time
-	// limit that ends it, which costs less than a context with a time limit for each of them. The
-	// connection is written without a context, whose watch costs as much as a request's JSON: the end of
-	// call closes the connection while writing is set, that of idle while waiting is.
-	idle, call             context.Context
-	cancelIdle, cancelCall context.CancelFunc
-	idleLimit, callLimit   *timeLimit
-	writing, waiting       atomic.Bool
+	idle *limited // the context of waiting for a request
+	call *limited // that of calls and of writing
 
 	episode any // its id; nil before the first reset
 	steps   int
 	out     []byte
 }
 
+// limited is a context with a time limit that ends it, which costs less than a context with a time limit for each
+// request. The connection is read and written without a context, whose watch costs as much as a request's JSON: the
+// end calls cut while busy is set.
+type limited struct {
+	context.Context
+	timeLimit
+	cancel context.CancelFunc
+	busy   atomic.Bool
+}
+
+func newLimited(parent context.Context, cut func()) *limited {
+	l := new(limited)
+	l.Context, l.cancel = context.WithCancel(parent)
+	l.end = l.cancel
+	context.AfterFunc(l.Context, func() {
+		if l.busy.Load() {
+			cut()
+		}
+	})
+	return l
+}
+
+func (l *limited) free() {
+	l.timeLimit.free()
+	l.cancel()
+}
+
 // limits prepares the contexts.
 func (one *session) limits() {
-	one.idle, one.cancelIdle = context.WithCancel(one.s.idle)
-	one.idleLimit = &timeLimit{end: one.cancelIdle}
+	one.idle = newLimited(one.s.idle, one.close)
 	one.limitCalls()
 }
 
 // limitCalls prepares the context of calls and of writing.
 func (one *session) limitCalls() {
-	if one.callLimit != nil {
-		one.callLimit.free()
-	}
-	one.call, one.cancelCall = context.WithCancel(one.s.base)
-	one.callLimit = &timeLimit{end: one.cancelCall}
-	context.AfterFunc(one.call, func() {
-		if one.writing.Load() {
-			_ = one.conn.CloseNow()
-		}
-	})
+	one.call = newLimited(one.s.base, func() { _ = one.conn.CloseNow() })
 }
 
+// close ends the connection, unless it is closed already.
+func (one *session) close() { _ = one.conn.Close(websocket.StatusNormalClosure, "") }
+
 func (one *session) free() {
-	one.idleLimit.free()
-	one.callLimit.free()
-	one.cancelIdle()
-	one.cancelCall()
+	one.idle.free()
+	one.call.free()
 	if one.in != nil {
 		one.in.close()
 	}
@@ -76,32 +88,22 @@ func (one *session) free() {
 // loop answers requests until the client leaves, the session is idle for too long or the service
 // ends.
 func (one *session) loop() {
-	stop := context.AfterFunc(one.idle, func() {
-		if one.waiting.Load() {
-			_ = one.conn.CloseNow()
-		}
-	})
-	defer stop()
+	defer one.close()
 	for {
 		if limit := one.s.o.SessionTimeout; limit > 0 {
-			one.idleLimit.set(limit)
+			one.idle.set(limit)
 		}
 		in := one.receive()
 		if in.err != nil {
 			one.s.log.Debug("session ended", "err", in.err)
 			return
 		}
-		one.idleLimit.clear()
+		one.idle.clear()
 		if in.kind != websocket.MessageText { // as in 0.10.0, it ends the session
-			_ = one.conn.Close(websocket.StatusNormalClosure, "")
 			return
 		}
 		answer, end := one.answer(in.raw)
-		if answer != nil && !one.send(answer) || end {
-			_ = one.conn.Close(websocket.StatusNormalClosure, "")
-			return
-		}
-		if one.idle.Err() != nil {
+		if answer != nil && !one.send(answer) || end || one.idle.Err() != nil {
 			return
 		}
 		runtime.Gosched() // sessions that wait longer are next
@@ -110,9 +112,9 @@ func (one *session) loop() {
 
 // receive waits for a request.
 func (one *session) receive() incoming {
-	one.waiting.Store(true)
-	defer one.waiting.Store(false)
-	if err := one.idle.Err(); err != nil { // it has ended before waiting was set
+	one.idle.busy.Store(true)
+	defer one.idle.busy.Store(false)
+	if err := one.idle.Err(); err != nil { // it has ended before busy was set
 		return incoming{err: err}
 	}
 	return one.in.next()
@@ -143,11 +145,11 @@ func (one *session) send(f *frame) bool {
 		one.s.log.Error("answer not encoded", "err", err)
 		return false
 	}
-	one.callLimit.set(one.s.o.WriteTimeout)
-	defer one.callLimit.clear()
-	one.writing.Store(true)
-	defer one.writing.Store(false)
-	if err = one.call.Err(); err == nil { // it has not ended before writing was set
+	one.call.set(one.s.o.WriteTimeout)
+	defer one.call.clear()
+	one.call.busy.Store(true)
+	defer one.call.busy.Store(false)
+	if err = one.call.Err(); err == nil { // it has not ended before busy was set
 		err = one.conn.Write(context.Background(), websocket.MessageText, one.out)
 	}
 	if err != nil {
@@ -159,7 +161,7 @@ func (one *session) send(f *frame) bool {
 // refuse sends an error and ends the connection.
 func (one *session) refuse(f *fault) {
 	one.send(&frame{"error", f})
-	_ = one.conn.Close(websocket.StatusNormalClosure, "")
+	one.close()
 }
 
 // answer plays a request. A nil frame is no answer; end ends the session after it.
@@ -189,6 +191,7 @@ func (one *session) answer(raw []byte) (answer *frame, end bool) {
 	// A call whose context has ended left the environment in an unknown state.
 	end = one.call.Err() != nil
 	if end {
+		one.call.free()
 		one.limitCalls() // for the answer
 		err = fmt.Errorf("%s did not finish within %v: %w", m.kind, one.s.o.CallTimeout, err)
 	}
@@ -234,8 +237,8 @@ func (one *session) step(response string) (*observed, error) {
 
 // guarded makes a call of the environment with its time limit; a panic is an error.
 func guarded[T any](one *session, f func() (T, error)) (v T, err error) {
-	one.callLimit.set(one.s.o.CallTimeout)
-	defer one.callLimit.clear()
+	one.call.set(one.s.o.CallTimeout)
+	defer one.call.clear()
 	defer func() {
 		if p := recover(); p != nil {
 			one.s.log.Error("environment panicked", "panic", p, "stack", string(debug.Stack()))
