@@ -33,6 +33,7 @@ type Client struct {
 	session *hosts.Session
 	conn    *websocket.Conn // nil without a session
 	in      *frameReader    // of conn
+	opening *hosts.Attempt  // of conn, until the first answer
 
 	about   *served
 	mapping *mapping

@@ -86,6 +86,7 @@ func (c *Client) connect(ctx context.Context) (err error) {
 		a.Report(result)
 		if err == nil {
 			a.Succeeded()
+			c.opening = a
 			return nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -125,7 +126,7 @@ func (c *Client) dial(ctx context.Context, h *hosts.Host) (hosts.Result, error) 
 	}
 	conn.SetReadLimit(int64(c.o.MaxResponse * (1 << 20)))
 	c.conn, c.in = conn, readFrames(conn)
-	return hosts.Opened, nil
+	return hosts.Answered, nil // the first answer says whether there is room
 }
 
 func (c *Client) request(ctx context.Context, h *hosts.Host, path string) *http.Request {
@@ -223,6 +224,14 @@ func (c *Client) reset(ctx context.Context, data map[string]any) (_ *answered, e
 			}
 		}
 		a, err := c.exchange(ctx, "reset", data)
+		if c.opening != nil {
+			result := hosts.Opened
+			if c.conn == nil {
+				result = hosts.Refused
+			}
+			c.opening.Report(result)
+			c.opening = nil
+		}
 		if !errors.Is(err, remote.ErrBusy) || time.Now().After(deadline) {
 			return a, err
 		}

@@ -241,6 +241,19 @@ func TestClientsWaitForCapacity(t *testing.T) {
 	require.ErrorContains(t, err, "one session at most", "what it waited for")
 }
 
+// TestFullServersAreLeftForOthers: a server refuses a session only after the connection is open.
+func TestFullServersAreLeftForOthers(t *testing.T) {
+	full := scripted(t, func(int, string) string {
+		return `{"type":"error","data":{"code":"CAPACITY_REACHED","message":"one session at most"}}`
+	})
+	urls := []any{full, serve(t, newGrid, nil)}
+	for range 4 {
+		e := client(t, "", map[string]any{"base_urls": urls, "capacity_wait": 5.0})
+		_, err := e.Reset(t.Context(), 0)
+		require.NoError(t, err)
+	}
+}
+
 // TestKeysAreChecked: without the key there is only /health.
 func TestKeysAreChecked(t *testing.T) {
 	o := remote.DefaultServerOptions()
