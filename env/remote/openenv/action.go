@@ -22,6 +22,7 @@ const (
 // mapping makes actions of responses by the server's schema of actions.
 type mapping struct {
 	schema map[string]any
+	defs   any // of the whole schema, for references
 	format string
 	field  string
 	fixed  map[string]any // fields that every action has
@@ -31,7 +32,7 @@ type mapping struct {
 // besides the fixed ones, the answer is its value, or the whole response if its name is response;
 // of other actions it is an object.
 func newMapping(schema map[string]any, format, field string, fixed map[string]any) (*mapping, error) {
-	m := &mapping{schema: schema, format: format, field: field}
+	m := &mapping{schema: schema, defs: schema["$defs"], format: format, field: field}
 	raw, err := json.Marshal(fixed)
 	if err == nil {
 		err = json.Unmarshal(raw, &m.fixed) // integers of YAML become those of JSON
@@ -178,7 +179,7 @@ func (m *mapping) resolve(s map[string]any) map[string]any {
 	if !ok {
 		return s
 	}
-	defs, _ := m.schema["$defs"].(map[string]any)
+	defs, _ := m.defs.(map[string]any)
 	def, _ := defs[name].(map[string]any)
 	return def
 }
@@ -257,15 +258,13 @@ func (m *mapping) valid(s map[string]any, v any, depth int) error {
 			}
 		}
 	case map[string]any:
-		inner := &mapping{schema: map[string]any{
-			"properties": s["properties"], "additionalProperties": s["additionalProperties"], "$defs": m.schema["$defs"],
-		}}
+		inner := &mapping{schema: s, defs: m.defs}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if err := inner.check(name, v[name], depth+1); err != nil {
 				return err
 			}
 		}
-		for _, name := range texts(s["required"]) {
+		for _, name := range inner.required() {
 			if _, ok := v[name]; !ok {
 				return fmt.Errorf("field %q: it is missing, must be %s", name, m.kind(inner.property(name), 0))
 			}

@@ -184,9 +184,14 @@ func (c *Client) observe(a *answered) (o env.Observation, err error) {
 		}
 	}
 	found := true
-	if len(c.text.texts) == 0 {
+	if c.text.text == "" {
 		o.Text = text(c.others(a.Observation))
-	} else if o.Text, found = c.text.fill(a.Observation); !found {
+	} else if o.Text, found = c.text.fill(a.Observation); !found && c.o.Text == "" { // the client chose the field
+		if rest := c.others(a.Observation); len(rest) > 0 {
+			o.Text, found = text(rest), true
+		}
+	}
+	if !found && len(o.Images) == 0 {
 		const none = "%w: the observation has none of the fields of text %q: %s"
 		return o, fmt.Errorf(none, remote.ErrProtocol, c.o.Text, clip(text(a.Observation)))
 	}
@@ -203,7 +208,7 @@ func (c *Client) others(observation map[string]any) map[string]any {
 	delete(o, "metadata")
 	for _, p := range c.images {
 		if len(p) > 0 {
-			delete(o, p[0].name)
+			delete(o, p[0])
 		}
 	}
 	return o

@@ -155,6 +155,8 @@ func (c *Client) get(ctx context.Context, h *hosts.Host, path string, into any) 
 		return err
 	case a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("GET %s: status %d: %w", path, a.StatusCode, remote.ErrUnauthorized)
+	case a.StatusCode == http.StatusNotFound:
+		return fmt.Errorf("GET %s: %w", path, errAbsent)
 	case a.StatusCode != http.StatusOK:
 		return fmt.Errorf("GET %s: status %d: %s", path, a.StatusCode, clip(string(raw)))
 	case len(raw) > maxDescription:
@@ -165,6 +167,9 @@ func (c *Client) get(ctx context.Context, h *hosts.Host, path string, into any) 
 	}
 	return nil
 }
+
+// errAbsent means that a server does not know a path.
+var errAbsent = errors.New("status 404")
 
 // maxDescription limits the description of a server, in bytes.
 const maxDescription = 1 << 20
@@ -179,7 +184,11 @@ func (c *Client) describe(ctx context.Context, h *hosts.Host) (*served, error) {
 		Description string `json:"description"`
 		Readme      string `json:"readme_content"`
 	}
-	if err := errors.Join(c.get(ctx, h, "/schema", &s.schema), c.get(ctx, h, "/metadata", &meta)); err != nil {
+	err := c.get(ctx, h, "/metadata", &meta)
+	if errors.Is(err, errAbsent) { // not all servers describe themselves
+		err = nil
+	}
+	if err = errors.Join(c.get(ctx, h, "/schema", &s.schema), err); err != nil {
 		return nil, err
 	}
 	s.prompt = cmp.Or(meta.Readme, meta.Description)
@@ -198,10 +207,10 @@ func (c *Client) adapt(about *served) error {
 	}
 	c.about, c.mapping = about, m
 	if c.o.Text == "" && about.has("text") {
-		c.text = template{texts: []string{"", ""}, paths: []path{{{name: "text"}}}}
+		c.text = template{"{text}", []path{{"text"}}}
 	}
 	if c.o.Images == nil && about.has("images") {
-		c.images = []path{{{name: "images"}}}
+		c.images = []path{{"images"}}
 	}
 	return nil
 }

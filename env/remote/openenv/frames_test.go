@@ -29,7 +29,6 @@ func TestClientAnswersPingsBetweenCalls(t *testing.T) {
 	got := make(chan error, 1)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/schema", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(echoSchema)) })
-	mux.HandleFunc("/metadata", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) })
 	mux.HandleFunc("/ws", func(w http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(w, r, nil)
 		if err != nil {

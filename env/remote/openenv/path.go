@@ -12,15 +12,11 @@ import (
 // path is a path expression: names and indices from the observation down, as in
 // result.content[].data or grid[0][2]; [] is every element. The empty path is the observation
 // itself.
-type path []step
-
-type step struct {
-	name  string // of a field, unless element
-	index int    // of an element, −1 for all
-	list  bool
-}
+type path []string // the name of a field, or an index in its brackets
 
 var pathForm = regexp.MustCompile(`^[^.\[\]{}]+(\[\d{0,6}\])*(\.[^.\[\]{}]+(\[\d{0,6}\])*)*$`)
+
+var pathStep = regexp.MustCompile(`\[\d*\]|[^.\[\]]+`)
 
 // parsePath reads a path expression.
 func parsePath(s string) (path, error) {
@@ -30,22 +26,7 @@ func parsePath(s string) (path, error) {
 	if !pathForm.MatchString(s) {
 		return nil, fmt.Errorf("%q is not a path such as text, result.content[].data or grid[0]", s)
 	}
-	var p path
-	for part := range strings.SplitSeq(s, ".") {
-		name, indices, _ := strings.Cut(part, "[")
-		p = append(p, step{name: name})
-		for indices != "" {
-			var digits string
-			digits, indices, _ = strings.Cut(indices, "]")
-			indices = strings.TrimPrefix(indices, "[")
-			n := -1
-			if digits != "" {
-				n, _ = strconv.Atoi(digits) // pathForm allows six digits
-			}
-			p = append(p, step{index: n, list: true})
-		}
-	}
-	return p, nil
+	return pathStep.FindAllString(s, -1), nil
 }
 
 // find returns the values at a path; there are none where fields or elements are missing or null.
@@ -57,16 +38,13 @@ func (p path) find(v any) []any {
 		return []any{v}
 	}
 	s, rest := p[0], p[1:]
-	if !s.list {
+	if s[0] != '[' {
 		fields, _ := v.(map[string]any)
-		return rest.find(fields[s.name])
+		return rest.find(fields[s])
 	}
 	list, _ := v.([]any)
-	if s.index >= 0 {
-		if s.index >= len(list) {
-			return nil
-		}
-		return rest.find(list[s.index])
+	if n, err := strconv.Atoi(s[1 : len(s)-1]); err == nil { // not every element
+		list = list[min(n, len(list)):min(n+1, len(list))]
 	}
 	var all []any
 	for _, x := range list {
@@ -77,43 +55,37 @@ func (p path) find(v any) []any {
 
 // template is text with path expressions in braces.
 type template struct {
-	texts []string // one more than paths
+	text  string
 	paths []path
 }
 
 var braces = regexp.MustCompile(`\{[^{}]*\}`)
 
-func parseTemplate(s string) (t template, err error) {
-	at := 0
-	for _, m := range braces.FindAllStringIndex(s, -1) {
-		p, err := parsePath(s[m[0]+1 : m[1]-1])
+func parseTemplate(s string) (template, error) {
+	t := template{text: s}
+	for _, m := range braces.FindAllString(s, -1) {
+		p, err := parsePath(m[1 : len(m)-1])
 		if err != nil {
 			return t, err
 		}
-		t.texts, t.paths = append(t.texts, s[at:m[0]]), append(t.paths, p)
-		at = m[1]
+		t.paths = append(t.paths, p)
 	}
-	t.texts = append(t.texts, s[at:])
 	return t, nil
 }
 
 // fill writes the values of an observation into the text: strings as they are, others as JSON,
 // several of them in lines. found says that there was any value.
 func (t template) fill(observation any) (out string, found bool) {
-	var b strings.Builder
-	for i, p := range t.paths {
-		b.WriteString(t.texts[i])
-		values := p.find(observation)
-		found = found || len(values) > 0
-		for j, v := range values {
-			if j > 0 {
-				b.WriteByte('\n')
-			}
-			b.WriteString(text(v))
+	found = len(t.paths) == 0
+	out = braces.ReplaceAllStringFunc(t.text, func(string) string {
+		var lines []string
+		for _, v := range t.paths[0].find(observation) {
+			lines, found = append(lines, text(v)), true
 		}
-	}
-	b.WriteString(t.texts[len(t.paths)])
-	return b.String(), found || len(t.paths) == 0
+		t.paths = t.paths[1:]
+		return strings.Join(lines, "\n")
+	})
+	return out, found
 }
 
 // text returns a string as it is and any other value as JSON.
