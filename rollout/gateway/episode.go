@@ -188,19 +188,7 @@ func whole(n *node) []dialect.Message {
 
 // resolve replaces references to earlier answers by these, and adds the definitions of tools.
 func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error) {
-	var out []dialect.Message
-	if r.Previous != "" {
-		n := e.items[trimID(r.Previous)]
-		if n == nil {
-			return nil, refusal("previous_response_id", "%q is no answer of this episode", r.Previous)
-		}
-		out = append(whole(n), answered(n.Answer))
-		if !r.Messages[0].Replaced {
-			return append(out, r.Messages...), nil // with the instructions and tools of the earlier call
-		}
-		out = slices.DeleteFunc(out, func(m dialect.Message) bool { return m.Replaced })
-		return withTools(slices.Concat(r.Messages[:1], out, r.Messages[1:]), r.Tools), nil
-	}
+	var out, earlier []dialect.Message
 	var last *node
 	for i, m := range r.Messages {
 		if m.Role != dialect.Reference {
@@ -215,7 +203,20 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error
 			out, last = append(out, answered(n.Answer)), n
 		}
 	}
-	return withTools(out, r.Tools), nil
+	lead := 0 // instructions that stand for those of the earlier call
+	if r.Previous != "" {
+		n := e.items[trimID(r.Previous)]
+		if n == nil {
+			return nil, refusal("previous_response_id", "%q is no answer of this episode", r.Previous)
+		}
+		if out[0].Replaced != "" {
+			lead = 1
+		}
+		earlier = slices.DeleteFunc(append(whole(n), answered(n.Answer)), func(m dialect.Message) bool {
+			return m.Replaced == dialect.Tools && r.Tools != "" || m.Replaced == dialect.Instructions && lead > 0
+		})
+	}
+	return withTools(slices.Concat(out[:lead], earlier, out[lead:]), r.Tools), nil
 }
 
 // answered is an answer as the message that comes back.

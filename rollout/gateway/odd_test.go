@@ -106,7 +106,7 @@ func TestOddRequestsCorruptNoRow(t *testing.T) {
 }
 
 // TestInstructionsAreReplacedAlone: with previous_response_id, those of a request stand for the earlier ones, and
-// for nothing that was sent beside them.
+// for nothing that was sent beside them. So do tools, with or without instructions.
 func TestInstructionsAreReplacedAlone(t *testing.T) {
 	const tools = `"tools": [{"type": "function", "name": "f"}], `
 	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
@@ -117,6 +117,15 @@ func TestInstructionsAreReplacedAlone(t *testing.T) {
 				"previous_response_id": "`+a["id"].(string)+`"}`)
 			require.Equal(t, "completed", a["status"], a)
 		}
+		follow := func(input string) (int, map[string]any) {
+			code, _, a := post(t, e.URL+"/v1/responses", "", `{"tools": [{"type": "function", "name": "g"}], "input": `+input+`,
+				"previous_response_id": "`+a["id"].(string)+`"}`)
+			return code, a
+		}
+		code, _ := follow(`"z"`)
+		require.Equal(t, 200, code)
+		code, bad := follow(`[{"type": "item_reference", "id": "msg_none"}]`)
+		require.Equal(t, 400, code, "it is resolved, too: %v", bad)
 		return &Score{Reward: 1}, nil
 	}})
 	require.NoError(t, err)
@@ -124,9 +133,13 @@ func TestInstructionsAreReplacedAlone(t *testing.T) {
 	tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, nil)
 	require.NoError(t, tr.Err)
 	checkRows(t, tr)
-	require.Len(t, tr.Turns, 3)
-	require.Len(t, tr.Rows, 2)
+	require.Len(t, tr.Turns, 4)
+	require.Len(t, tr.Rows, 3)
 	first, second := text(tr.Rows[0].Tokens()), text(tr.Rows[1].Tokens())
 	require.True(t, strings.HasPrefix(first, "[system]Be brief.\n\nUse metres.\n\n# Tools"), first)
 	require.True(t, strings.HasPrefix(second, "[system]Be long.\n\nUse metres.\n\n# Tools"), second)
+	third := text(tr.Rows[2].Tokens())
+	require.True(t, strings.HasPrefix(third, "[system]Be long.\n\nUse metres.\n\n# Tools"), third)
+	require.Contains(t, third, `"name":"g"`)
+	require.NotContains(t, third, `"name":"f"`)
 }

@@ -29,7 +29,7 @@ func withTools(ms []dialect.Message, tools string) []dialect.Message {
 	for at < len(ms) && ms[at].Role == dialect.System {
 		at++
 	}
-	return slices.Insert(ms, at, dialect.Message{Role: dialect.System, Replaced: true,
+	return slices.Insert(ms, at, dialect.Message{Role: dialect.System, Replaced: dialect.Tools,
 		Text: fmt.Sprintf(toolText, env.WithoutMarks(tools))})
 }
 

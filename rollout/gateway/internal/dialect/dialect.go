@@ -33,6 +33,12 @@ const (
 	Reference = "reference"
 )
 
+// Values of Message.Replaced.
+const (
+	Instructions = "instructions"
+	Tools        = "tools"
+)
+
 // ImageMark marks the place of each image in a text.
 const ImageMark = env.ImageMark
 
@@ -43,9 +49,9 @@ type Message struct {
 	Images []Image
 	Calls  []Call // of the assistant
 	ID     string // of the item that a Reference names
-	// Replaced says that a later request, which continues this one by an id, does not have the message, but
-	// its own: the instructions of Responses, and the tools.
-	Replaced bool
+	// Replaced is not empty if a later request, which continues this one by an id, may have its own in place of the
+	// message: Instructions or Tools.
+	Replaced string
 }
 
 // Image is an image's file.

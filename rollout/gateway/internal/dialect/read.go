@@ -38,7 +38,7 @@ const billing = "x-anthropic-billing-header:"
 // read reads the messages of a request, and the instructions that some protocols have beside them.
 func (r *Request) read(p Protocol, q *query) *Error {
 	var instructions json.RawMessage
-	name := "instructions"
+	name := Instructions
 	switch p {
 	case Responses:
 		instructions = q.Instructions
@@ -49,10 +49,11 @@ func (r *Request) read(p Protocol, q *query) *Error {
 		return err
 	}
 	first := &r.Messages[0]
-	if first.Replaced = p == Responses; strings.HasPrefix(first.Text, billing) {
+	if strings.HasPrefix(first.Text, billing) {
 		_, first.Text, _ = strings.Cut(first.Text, "\n")
 	}
 	if p == Responses {
+		first.Replaced = Instructions
 		return r.input(q.Input)
 	}
 	for i, in := range q.Messages {
