@@ -56,7 +56,7 @@ func plainType(name string) string {
 	return "an object"
 }
 
-// sampling has the fields of a query that are only counted, and N.
+// sampling has the fields of a query that are only counted, and some that are refused.
 type sampling struct {
 	Temperature *float64        `json:"temperature"`
 	TopP        *float64        `json:"top_p"`
@@ -71,6 +71,7 @@ type sampling struct {
 	LogProbs    json.RawMessage `json:"logprobs"`
 	Parallel    *bool           `json:"parallel_tool_calls"`
 	N           *float64        `json:"n"`
+	Functions   json.RawMessage `json:"functions"` // which tools have replaced
 }
 
 // query is the body of a request in any of the protocols.
@@ -96,6 +97,7 @@ type query struct {
 	Input        json.RawMessage `json:"input"`
 	Previous     string          `json:"previous_response_id"`
 	Conversation json.RawMessage `json:"conversation"`
+	Prompt       json.RawMessage `json:"prompt"`
 	Include      []string        `json:"include"`
 	Text         struct {
 		Format kind `json:"format"`
@@ -135,6 +137,10 @@ func (q *query) settings(r *Request) *Error {
 		return Bad("n", "%v is not allowed, must be 1: every answer is a turn of the episode", *q.N)
 	case given(q.Conversation):
 		return Bad("conversation", "not allowed, conversations are not stored: send all items, or previous_response_id")
+	case given(q.Prompt):
+		return Bad("prompt", "not allowed, prompts are not stored: send instructions and input")
+	case given(q.Functions):
+		return Bad("functions", "not allowed, must be tools")
 	}
 	for _, f := range []struct {
 		name string
@@ -221,8 +227,6 @@ type tool struct {
 	InputSchema json.RawMessage `json:"input_schema"`
 	Strict      bool            `json:"strict"`
 	Function    *tool           `json:"function"`
-	Custom      *tool           `json:"custom"`
-	Format      kind            `json:"format"` // of custom tools
 }
 
 // tools reads the definitions of tools. Tools that a service would run itself are counted, since
@@ -237,11 +241,16 @@ func (r *Request) tools(raw json.RawMessage) *Error {
 	}
 	var b strings.Builder
 	for i, t := range all {
-		if inner := cmp.Or(t.Function, t.Custom); inner != nil {
-			t = *inner
+		switch {
+		case t.Function != nil:
+			t = *t.Function
 			t.Type = "function"
+		case t.Type == "custom" && given(t.InputSchema): // a function of Anthropic's
+			t.Type = "function"
+		case t.Type == "custom": // its calls are texts
+			r.Constrained = append(r.Constrained, "tools.custom")
 		}
-		if t.Type != "" && t.Type != "function" && t.Type != "custom" {
+		if t.Type != "" && t.Type != "function" {
 			r.Overridden = append(r.Overridden, "tools."+t.Type)
 			continue
 		}
@@ -250,9 +259,6 @@ func (r *Request) tools(raw json.RawMessage) *Error {
 		}
 		if t.Strict {
 			r.Constrained = append(r.Constrained, "tools.strict")
-		}
-		if t.Format.Type == "grammar" {
-			r.Constrained = append(r.Constrained, "tools.format")
 		}
 		type function struct {
 			Name        string          `json:"name"`

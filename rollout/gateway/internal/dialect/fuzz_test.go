@@ -98,6 +98,8 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 			`messages[0].content[0].type: "document" is not allowed`},
 		{Chat, strings.Repeat("[", 200), `nested more than 128 levels`},
 		{Chat, `{"messages": `, `not valid JSON`},
+		{Chat, `{"messages": [{"role": "user", "content": "x"}], "functions": [{"name": "f"}]}`, `functions: not allowed`},
+		{Responses, `{"input": "x", "prompt": {"id": "p"}}`, `prompt: not allowed`},
 	} {
 		_, err := c.p.Decode([]byte(c.body))
 		require.ErrorContains(t, err, c.want, c.body)
@@ -109,11 +111,11 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 func TestOtherTypesOfFieldsAreRead(t *testing.T) {
 	const user = `"messages": [{"role": "user", "content": "x"}], `
 	for body, want := range map[string]Request{
-		`"tools": [{"type": "custom", "name": "f", "format": "text"}]`: {},
+		`"tools": [{"type": "custom", "name": "f", "input_schema": {}}]`: {},
 		`"tools": [{"type": "custom", "custom": {"name": "f", "format": {"type": "grammar"}}}]`: {
-			Constrained: []string{"tools.format"}},
-		`"tools": [{"type": "custom", "name": "f", "format": "grammar", "strict": null}]`: {
-			Constrained: []string{"tools.format"}},
+			Overridden: []string{"tools.custom"}, Constrained: []string{"tools.custom"}},
+		`"tools": [{"type": "custom", "name": "f", "format": "text", "strict": null}]`: {
+			Overridden: []string{"tools.custom"}, Constrained: []string{"tools.custom"}},
 		`"tool_choice": {"type": "auto"}, "response_format": "text", "thinking": false, "reasoning": "low"`: {},
 		`"tool_choice": {"type": "any", "disable_parallel_tool_use": true}, "response_format": "json_object"`: {
 			Overridden: []string{"parallel_tool_calls"}, Constrained: []string{"tool_choice", "response_format"}},
