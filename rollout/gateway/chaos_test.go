@@ -292,6 +292,7 @@ func TestWhatClientsSendFirst(t *testing.T) {
 			{"GET", at + "/v1", "", 200, `"policy"`},
 			{"GET", at + "/v1/models/", "", 200, `"policy"`},
 			{"GET", at + "/v1/models/gpt", "", 200, `"policy"`},
+			{"GET", at + "/v1/models/Qwen/Qwen3-4B", "", 200, `"policy"`},
 			{"GET", "/v1/models", "", 200, `"policy"`}, // by key
 			{"POST", at + "/v1/messages/count_tokens", "", 200, `"input_tokens"`},
 			{"POST", at + "/v1/embeddings", "", 404, `"code":"no_route"`},
@@ -314,6 +315,20 @@ func TestWhatClientsSendFirst(t *testing.T) {
 			require.Contains(t, string(raw), c.body, "%s %s", c.method, c.path)
 			require.Empty(t, a.Header.Get("Access-Control-Allow-Origin"))
 		}
+		r, err := http.NewRequest("GET", g.URL()+"/v1/models", nil)
+		require.NoError(t, err)
+		r.Header.Set("X-Api-Key", "that of the environment") // anthropic-python sends both
+		r.Header.Set("Authorization", "bearer "+e.Key)
+		a, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		require.Equal(t, 200, a.StatusCode)
+		const count = "/v1/messages/count_tokens"
+		code, _, _ := post(t, e.URL+count, "", "{bad")
+		require.Equal(t, 400, code)
+		_, _, counted := post(t, e.URL+count, "", `{"messages": [{"role": "user", "content": [{"type": "image", "source": {
+			"type": "base64", "data": "`+strings.Repeat("AAAA", 10_000)+`"}}]}]}`)
+		require.InDelta(t, imageTokens, counted["input_tokens"], 100)
 		return &Score{}, nil
 	}})
 	require.NoError(t, err)

@@ -114,6 +114,11 @@ func TestGatewaysAreSharedByEqualOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.NotSame(t, first, second)
 	require.Equal(t, "http://example.org:80", second.URL())
+	for g, status := range map[*Gateway]int{first: 403, second: 200} { // the name that agents get
+		w := httptest.NewRecorder()
+		g.server.Handler.ServeHTTP(w, httptest.NewRequest("GET", "http://example.org:80/", nil))
+		require.Equal(t, status, w.Code)
+	}
 	again, err := p.gateway(&a)
 	require.NoError(t, err)
 	require.Same(t, first, again)

@@ -2,12 +2,15 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/subtle"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,15 +23,15 @@ func (g *Gateway) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /episodes", g.open)
 	mux.HandleFunc("GET /episodes/{id}", g.with(report))
-	mux.HandleFunc("POST /episodes/{id}/reward", g.with(g.reward))
-	mux.HandleFunc("POST /episodes/{id}/finish", g.with(g.finish))
+	mux.HandleFunc("POST /episodes/{id}/reward", g.pay(false))
+	mux.HandleFunc("POST /episodes/{id}/finish", g.pay(true))
 	for _, at := range []string{"/episodes/{id}", ""} {
 		mux.HandleFunc("POST "+at+"/v1/chat/completions", g.protocol(dialect.Chat))
 		mux.HandleFunc("POST "+at+"/v1/responses", g.protocol(dialect.Responses))
 		mux.HandleFunc("POST "+at+"/v1/messages", g.protocol(dialect.Messages))
 		mux.HandleFunc("POST "+at+"/v1/messages/count_tokens", g.with(g.countTokens))
 		mux.HandleFunc("GET "+at+"/v1/models", g.with(models))
-		mux.HandleFunc("GET "+at+"/v1/models/{model}", g.with(models))
+		mux.HandleFunc("GET "+at+"/v1/models/{model...}", g.with(models))
 		mux.HandleFunc("GET "+at+"/v1", g.with(models)) // some clients look whether there is a server
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -40,9 +43,10 @@ func (g *Gateway) handler() http.Handler {
 				"below an episode's address with /v1", r.Method, r.URL.Path)})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !loopback(r.Host) {
+		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !loopback(r.Host) &&
+			!strings.EqualFold(r.Host, g.o.Host) {
 			fail(w, r, &dialect.Error{Status: http.StatusForbidden, Field: "Host", Message: "web pages, and " +
-				"without a token other names than those of this machine, are not allowed"})
+				"without a token other names than those of this machine and the option host, are not allowed"})
 			return
 		}
 		if len(r.URL.Path) > 1 {
@@ -52,33 +56,39 @@ func (g *Gateway) handler() http.Handler {
 	})
 }
 
-// bearer returns the key of a request.
-func bearer(r *http.Request) string {
-	if k := r.Header.Get("X-Api-Key"); k != "" {
-		return k
+// keys returns the keys of a request: anthropic-python sends one of its environment beside the episode's.
+func keys(r *http.Request) []string {
+	key := r.Header.Get("Authorization")
+	if scheme, rest, _ := strings.Cut(key, " "); strings.EqualFold(scheme, "Bearer") {
+		key = rest
 	}
-	k, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return strings.TrimSpace(k)
+	return []string{r.Header.Get("X-Api-Key"), strings.TrimSpace(key)}
 }
 
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+// holds reports whether a request has a key.
+func holds(r *http.Request, key string) bool {
+	return slices.ContainsFunc(keys(r), func(k string) bool {
+		return subtle.ConstantTimeCompare([]byte(k), []byte(key)) == 1
+	})
+}
 
 // find returns the episode of a request, by the address or by the key. With a token, the
 // key is needed in any case.
 func (g *Gateway) find(r *http.Request) (*Episode, *dialect.Error) {
-	key := bearer(r)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	id := r.PathValue("id")
-	e := g.keys[key]
-	if id != "" {
-		e = g.episodes[id]
+	e := g.episodes[id]
+	if id == "" {
+		for _, key := range keys(r) {
+			e = cmp.Or(e, g.keys[key])
+		}
 	}
 	switch {
 	case e == nil && id != "":
 		return nil, &dialect.Error{Status: http.StatusNotFound, Code: "no_episode",
 			Message: "there is no such episode, or it is over"}
-	case e == nil || g.o.Token != "" && !same(key, e.Key):
+	case e == nil || g.o.Token != "" && !holds(r, e.Key):
 		return nil, &dialect.Error{Status: http.StatusUnauthorized, Message: "the key is not that of an episode"}
 	}
 	return e, nil
@@ -208,13 +218,28 @@ func models(_ *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
 	return nil
 }
 
-// countTokens estimates the length of a request, a token for four bytes.
+// imageTokens is what countTokens counts for an image.
+const imageTokens = 1000
+
+// countTokens estimates the length of a request, a token for four bytes that are not of images.
 func (g *Gateway) countTokens(_ *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
 	raw, bad := g.body(w, r, g.o.MaxBody)
-	if bad == nil {
-		write(w, 200, map[string]any{"input_tokens": (len(raw) + 3) / 4})
+	if bad == nil && !json.Valid(raw) {
+		bad = refusal("", "not valid JSON")
 	}
-	return bad
+	if bad != nil {
+		return bad
+	}
+	n := len(raw)
+	if q, bad := dialect.Messages.Decode(raw); bad == nil {
+		for _, m := range q.Messages {
+			for _, im := range m.Images {
+				n += 4*imageTokens - base64.StdEncoding.EncodedLen(len(im.Data))
+			}
+		}
+	}
+	write(w, 200, map[string]any{"input_tokens": (n + 3) / 4})
+	return nil
 }
 
 // mark counts an event.
@@ -226,7 +251,7 @@ func (e *Episode) mark(name string) {
 
 // open gives a waiting episode to a client.
 func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
-	if g.o.Token != "" && !same(bearer(r), g.o.Token) {
+	if g.o.Token != "" && !holds(r, g.o.Token) {
 		fail(w, r, &dialect.Error{Status: http.StatusUnauthorized, Message: "the token of the gateway is missing or wrong"})
 		return
 	}
@@ -256,35 +281,28 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) *dialec
 	return dialect.Undecoded(d.Decode(into), "")
 }
 
-func (g *Gateway) reward(e *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
-	var q result
-	bad := g.read(w, r, &q)
-	switch {
-	case bad != nil:
-		return bad
-	case q.Reward == nil:
-		return refusal("reward", "missing, must be a number")
-	}
-	if bad = e.pay(q); bad != nil {
-		return bad
-	}
-	return report(e, w, r)
-}
-
-func (g *Gateway) finish(e *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
-	var q result
-	bad := g.read(w, r, &q)
-	switch {
-	case bad != nil:
-		return bad
-	case q.Answer != "":
-		return refusal("answer", "not allowed here, a turn is paid with /reward")
-	}
-	if bad = e.pay(q); bad != nil {
-		return bad
-	}
-	e.end(nil)
-	return report(e, w, r)
+// pay records a reward, that of the episode or of a turn; with finish it is the end.
+func (g *Gateway) pay(finish bool) http.HandlerFunc {
+	return g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
+		var q result
+		bad := g.read(w, r, &q)
+		switch {
+		case bad != nil:
+		case !finish && q.Reward == nil:
+			bad = refusal("reward", "missing, must be a number")
+		case finish && q.Answer != "":
+			bad = refusal("answer", "not allowed here, a turn is paid with /reward")
+		default:
+			bad = e.pay(q)
+		}
+		if bad != nil {
+			return bad
+		}
+		if finish {
+			e.end(nil)
+		}
+		return report(e, w, r)
+	})
 }
 
 // report answers with what a client may know of an episode.

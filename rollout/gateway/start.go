@@ -91,6 +91,9 @@ func (e *Episode) runFunc(ctx context.Context) (err error) {
 	return nil
 }
 
+// maxTask is the limit of Linux on a variable, without its name.
+const maxTask = 128<<10 - len("VAGEN_TASK=\x00")
+
 // environ returns what a command learns about its episode: the variables that the SDKs of OpenAI and
 // Anthropic read, and our own.
 func (e *Episode) environ() ([]string, error) {
@@ -98,9 +101,12 @@ func (e *Episode) environ() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: option task: %w", err)
 	}
+	if len(task) > maxTask {
+		return nil, fmt.Errorf("gateway: option task: %d bytes of JSON, a command gets at most %d; use url", len(task), maxTask)
+	}
 	return []string{
 		"OPENAI_BASE_URL=" + e.URL + "/v1", "OPENAI_API_KEY=" + e.Key, "ANTHROPIC_BASE_URL=" + e.URL,
-		"ANTHROPIC_AUTH_TOKEN=" + e.Key,
+		"ANTHROPIC_AUTH_TOKEN=" + e.Key, "ANTHROPIC_API_KEY=" + e.Key,
 		"VAGEN_EPISODE_URL=" + e.URL, "VAGEN_EPISODE_KEY=" + e.Key, "VAGEN_TASK=" + string(task),
 		"VAGEN_SEED=" + strconv.FormatInt(e.Seed, 10), "VAGEN_GROUP=" + strconv.Itoa(e.Group),
 	}, nil
