@@ -20,8 +20,9 @@ import (
 type Caller interface {
 	env.Env
 	// Begin receives the episode, before Reset, and waits until the program can play it. That may take long,
-	// such as until a client comes, so neither EnvTimeout nor EpisodeTimeout limits it. It returns when ctx ends.
-	Begin(ctx context.Context, e Episode) error
+	// such as until a client comes, so neither EnvTimeout nor EpisodeTimeout limits it. It returns when ctx ends, and
+	// may change Seed, Group and Config to those of the client, which are recorded.
+	Begin(ctx context.Context, e *Episode) error
 	// Call returns the call that waits for a response, after Reset and after each Answer whose
 	// outcome is not done.
 	Call() Call
@@ -74,7 +75,7 @@ var errTrial = errors.New("the environment is a program that asks for responses"
 // begin waits until the program of a Caller can play the episode, and then for its first call.
 func (p *Player) begin(ctx context.Context, l *live, c Caller) {
 	what := "begin of " + l.Env
-	_, err := recoverPanic(ctx, what, func(ctx context.Context) (any, error) { return nil, c.Begin(ctx, l.Episode) })
+	_, err := recoverPanic(ctx, what, func(ctx context.Context) (any, error) { return nil, c.Begin(ctx, &l.Episode) })
 	if err != nil {
 		err = fmt.Errorf("rollout: %s: %w", what, err)
 	} else {

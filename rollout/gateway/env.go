@@ -30,12 +30,21 @@ var (
 func (p player) System(context.Context) (env.Observation, error) { return env.Observation{}, nil }
 
 // Begin implements rollout.Caller: it starts the agent as soon as there is room for it, or waits for a client.
-func (p player) Begin(ctx context.Context, e rollout.Episode) error {
+func (p player) Begin(ctx context.Context, e *rollout.Episode) error {
 	p.Seed, p.Group, p.Index = e.Seed, e.Group, e.Index
 	if err := p.start(ctx); err != nil {
 		return err
 	}
-	return p.taken(ctx)
+	err := p.taken(ctx)
+	if p.gate.o.Open { // as the client wants it
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		config := map[string]any{}
+		maps.Copy(config, e.Config)
+		config["task"] = p.Task
+		e.Seed, e.Group, e.Config = p.Seed, p.Group, config
+	}
+	return err
 }
 
 // Reset implements env.Env: it waits for the first call of the agent. Begin has received the seed.
@@ -131,12 +140,6 @@ func (p player) Conclude(t *rollout.Trajectory) error {
 	}
 	if t.Metrics == nil {
 		t.Metrics = env.Metrics{}
-	}
-	if p.gate.o.Open { // as the client wanted it
-		config := map[string]any{}
-		maps.Copy(config, t.Config)
-		config["task"] = p.Task
-		t.Seed, t.Group, t.Config = p.Seed, p.Group, config
 	}
 	t.Metrics["agent/discarded"] = float64(len(drop))
 	t.Metrics["agent/rows"] = float64(len(t.Rows))
