@@ -20,8 +20,8 @@
 // which recorded call the conversation continues, and the policy continues with the tokens that
 // were recorded; an answer that came back is never tokenised again. Calls of one episode form a
 // tree: one may continue a row, fork one, or begin one. A retry gets the answer that was lost.
-// Answers that did not arrive, and those without a successor beside one in the same place that has
-// one, are discarded at the end.
+// Answers that did not arrive, and those without a successor or a reward beside one in the same place that
+// has a successor, are discarded at the end.
 //
 // # Sampling
 //

@@ -161,25 +161,22 @@ func (p player) Conclude(t *rollout.Trajectory) error {
 }
 
 // unused returns the turns to discard: responses that never arrived and that no call followed, and
-// responses without a follower beside one in the same place that has one. The mutex must be held.
+// responses without a follower or a reward beside one in the same place that has a follower. The mutex must be held.
 func (p player) unused() []int {
-	var drop []int
 	followed := map[*node]bool{} // by a call that is kept
-	for turn := len(p.turns) - 1; turn >= 0; turn-- {
-		c := p.turns[turn]
-		twin := false
-		if !followed[c.node] {
-			for _, o := range p.turns {
-				twin = twin || followed[o.node] && p.calls.Same(o.node, c.node)
-			}
-		}
-		if !followed[c.node] && (twin || !c.delivered) {
-			drop = append(drop, turn)
-		} else if c.node.Parent != nil {
+	for _, c := range slices.Backward(p.turns) {
+		if followed[c.node] || c.delivered {
 			followed[c.node.Parent] = true
 		}
 	}
-	slices.Reverse(drop)
+	var drop []int
+	for turn, c := range p.turns {
+		twin := func(o *call) bool { return followed[o.node] && p.calls.Same(o.node, c.node) }
+		_, paid := p.ledger.turns[turn]
+		if !followed[c.node] && !paid && (!c.delivered || slices.ContainsFunc(p.turns, twin)) {
+			drop = append(drop, turn)
+		}
+	}
 	return drop
 }
 

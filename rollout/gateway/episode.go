@@ -62,6 +62,7 @@ type state struct {
 	claimed, finished bool
 	err               error // why it failed
 	limit             bool  // the limit on turns was reached
+	refused           bool  // the policy refused the last call
 	counts            map[string]float64
 }
 
@@ -339,7 +340,7 @@ func (e *Episode) give(r rollout.Reply) {
 		return
 	}
 	defer close(c.done)
-	if r.Err != nil {
+	if e.state.refused = r.Err != nil; e.state.refused {
 		c.refused = &dialect.Error{Status: http.StatusBadRequest, Code: "context_length_exceeded", Message: r.Err.Error()}
 		if e.state.limit = errors.Is(r.Err, rollout.ErrTurns); e.state.limit {
 			c.refused.Code = "turn_limit"

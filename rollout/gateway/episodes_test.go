@@ -181,6 +181,10 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 			return &Score{Reward: 3e38}, nil
 		}, nil, "the turn's reward is 6e+38"},
 		"program that scores": {asks(question), map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
+		"no room for the last call": {func(ctx context.Context, e *Episode) (*Score, error) {
+			_, _ = asks(question)(ctx, e)
+			return asks(`{"messages": [{"role": "user", "content": "`+strings.Repeat("long ", 2000)+`"}]}`)(ctx, e)
+		}, map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
 		"program that scores instead of the agent": {func(_ context.Context, e *Episode) (*Score, error) {
 			_, _, a := post(t, e.URL+"/v1/chat/completions", "", question)
 			code, _, _ := post(t, e.URL+"/reward", "", `{"reward": 3, "answer": "`+a["id"].(string)+`"}`)
@@ -202,7 +206,7 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 			g, err := New(Settings{Agent: c.agent})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, g.Close()) }()
-			tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, c.config)
+			tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }, most: 5000}, c.config)
 			if c.want != "" {
 				require.ErrorContains(t, tr.Err, c.want)
 				require.Equal(t, errors.Is(tr.Err, rollout.ErrReward), tr.End == rollout.EndReward, tr.End)

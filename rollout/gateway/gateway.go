@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -106,10 +106,7 @@ func (g *Gateway) URL() string { return g.base }
 // Close stops the server. Episodes that are not over fail.
 func (g *Gateway) Close() error {
 	g.mu.Lock()
-	var open []*Episode
-	for _, e := range g.episodes {
-		open = append(open, e)
-	}
+	open := g.episodes
 	g.episodes, g.waiting = nil, nil
 	g.mu.Unlock()
 	for _, e := range open {
@@ -157,7 +154,7 @@ func newPlayer(config map[string]any, e *Episode) (env.Env, error) {
 
 // add makes an episode known under new names.
 func (g *Gateway) add(e *Episode) error {
-	e.id, e.Key = random(), "ep-"+random()
+	e.id, e.Key = rand.Text(), "ep-"+rand.Text()
 	e.URL = g.base + "/episodes/" + e.id
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,24 +169,13 @@ func (g *Gateway) add(e *Episode) error {
 	return nil
 }
 
-func random() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
-
 // remove forgets an episode.
 func (g *Gateway) remove(e *Episode) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.episodes, e.id)
 	delete(g.keys, e.Key)
-	for i, w := range g.waiting {
-		if w == e {
-			g.waiting = append(g.waiting[:i:i], g.waiting[i+1:]...)
-			break
-		}
-	}
+	g.waiting = slices.DeleteFunc(g.waiting, func(w *Episode) bool { return w == e })
 }
 
 // wish is what a client asks for that takes an episode.
@@ -207,7 +193,7 @@ func (g *Gateway) claim(q wish) *Episode {
 		if !g.o.Open && !q.fits(e) {
 			continue
 		}
-		g.waiting = append(g.waiting[:i:i], g.waiting[i+1:]...)
+		g.waiting = slices.Delete(g.waiting, i, i+1)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.state.claimed = true; g.o.Open {
@@ -221,7 +207,7 @@ func (g *Gateway) claim(q wish) *Episode {
 
 // set makes an episode what the client asks for.
 func (q wish) set(e *Episode) {
-	if fields, err := q.fields(); err == nil && q.Task != nil {
+	if fields, _ := q.fields(); fields != nil { // open has checked it
 		e.Task = fields
 	}
 	if q.Group != nil {

@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"image"
+	"image/png"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"vagen/env"
 	"vagen/policy"
 	"vagen/rollout"
+	"vagen/rollout/gateway/internal/dialect"
 )
 
 // TestPaymentsAreRecordedOnce: what is sent again must be the same, and nothing new is recorded after the end.
@@ -135,4 +139,57 @@ func TestTasksAreComparedByValue(t *testing.T) {
 		asked := wish{Task: map[string]any{"a": []any{1.0, map[string]any{"b": b}}}}
 		require.Equal(t, want, asked.fits(e))
 	}
+}
+
+// TestATwinIsDiscardedUnlessItIsPaid: of two equal calls the one that is never continued, also if it came later.
+func TestATwinIsDiscardedUnlessItIsPaid(t *testing.T) {
+	for turns, reward := range map[int]float64{2: 0, 3: 1} {
+		g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
+			const chat = "/v1/chat/completions"
+			post(t, e.URL+chat, "", question)
+			post(t, e.URL+chat, "", `{"messages": [{"role": "user", "content": "two and two?"},
+				{"role": "assistant", "content": "four"}, {"role": "user", "content": "sure?"}]}`)
+			_, _, a := post(t, e.URL+chat, "", question)
+			if reward > 0 {
+				code, _, _ := post(t, e.URL+"/reward", "", `{"reward": 1, "answer": "`+a["id"].(string)+`"}`)
+				require.Equal(t, 200, code)
+			}
+			return &Score{}, nil
+		}})
+		require.NoError(t, err)
+		tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, nil)
+		require.NoError(t, errors.Join(tr.Err, g.Close()))
+		checkRows(t, tr)
+		require.Len(t, tr.Turns, turns)
+		require.Equal(t, reward, tr.Return())
+	}
+}
+
+// TestCommandsGetTheirEpisode: each SDK finds the key in a variable that it reads, and a task must fit one.
+func TestCommandsGetTheirEpisode(t *testing.T) {
+	e := &Episode{Key: "ep-1"}
+	vars, err := e.environ()
+	require.NoError(t, err)
+	for _, name := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"} {
+		require.Contains(t, vars, name+"=ep-1")
+	}
+	e.Task = map[string]any{"name": strings.Repeat("x", 128<<10)}
+	_, err = e.environ()
+	require.ErrorContains(t, err, "option task: 131083 bytes of JSON")
+}
+
+// TestPicturesAreCountedOnce: those that every call sends again, and broken ones, use up nothing.
+func TestPicturesAreCountedOnce(t *testing.T) {
+	var file bytes.Buffer
+	require.NoError(t, png.Encode(&file, image.NewGray(image.Rect(0, 0, 4096, 4096))))
+	e := new(Episode)
+	for range 10 {
+		bad := e.decode([]dialect.Message{{Images: []dialect.Image{{Data: file.Bytes()[:33]}}}})
+		require.NotContains(t, bad.Error(), "more than")
+	}
+	file.Reset()
+	require.NoError(t, png.Encode(&file, image.NewGray(image.Rect(0, 0, 1, 1))))
+	again := make([]dialect.Image, 500)
+	again[0].Data = file.Bytes()
+	require.Nil(t, e.decode([]dialect.Message{{Images: again}}))
 }

@@ -74,7 +74,7 @@ func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 const (
 	maxSide   = 8192
 	maxPixels = 1 << 24
-	maxImages = 64      // of one call
+	maxImages = 1 << 10 // of one call, of which most were sent before
 	maxHeld   = 1 << 27 // pixels of an episode
 )
 
@@ -96,13 +96,14 @@ func (e *Episode) decode(ms []dialect.Message) *dialect.Error {
 					return refusal("", "image %d of message %d has %d by %d pixels, at most %d a side and %d in a call are allowed", k,
 						i, width, height, maxSide, maxPixels)
 				}
-				if e.pixels += width * height; e.pixels > maxHeld {
+				if e.pixels+width*height > maxHeld {
 					return refusal("", "the images of the episode have more than %d pixels", maxHeld)
 				}
 				picture, err := imagefile.Decode(im.Data)
 				if err != nil {
 					return refusal("", "image %d of message %d: %v", k, i, err)
 				}
+				e.pixels += width * height
 				if e.images == nil {
 					e.images = map[[32]byte]image.Image{}
 				}

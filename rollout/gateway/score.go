@@ -118,7 +118,7 @@ func (e *Episode) end(err error) {
 	defer e.mu.Unlock()
 	switch {
 	case e.state.ended():
-	case err == nil || e.state.limit && errors.Is(err, ErrAgent): // agents may fail when they get no more answers
+	case err == nil || e.state.refused && len(e.turns) > 0 && errors.Is(err, ErrAgent): // agents may fail without an answer
 		e.state.finished = true
 	default:
 		e.state.err = fmt.Errorf("gateway: %w", err)
