@@ -148,25 +148,30 @@ func (g *gatewayOptions) play(ctx context.Context, c *cli.Call, gate *gateway.Ga
 		return errors.Join(err, shut())
 	}
 	var stopping atomic.Bool
-	next := 0
+	stop := func() {
+		if stopping.Swap(true) {
+			return
+		}
+		c.Log.Info("shutting down")
+		gate.Drain()
+		time.AfterFunc(g.drain, func() { _ = gate.Close() }) // open episodes fail; it is closed again
+	}
+	next := keep.file << 16 // not what earlier files have: equal indices are sampled alike
 	episode := func() rollout.Episode {
 		next++
 		return rollout.Episode{Env: gateway.Name, Config: options, Index: next}
 	}
 	p.Next = func(t *rollout.Trajectory) (rollout.Episode, bool) {
-		keep.add(t)
-		return episode(), !stopping.Load() && keep.err == nil
+		if keep.add(t); keep.err != nil {
+			stop() // close returns the error
+		}
+		return episode(), !stopping.Load()
 	}
 	first := make([]rollout.Episode, g.open)
 	for i := range first {
 		first[i] = episode()
 	}
-	defer context.AfterFunc(ctx, func() {
-		c.Log.Info("shutting down")
-		stopping.Store(true)
-		gate.Drain()
-		time.AfterFunc(g.drain, func() { _ = gate.Close() }) // open episodes fail; it is closed again
-	})()
+	defer context.AfterFunc(ctx, stop)()
 	c.Log.Info("serving agents", "address", gate.URL(), "episodes", g.open)
 	_, _, err = p.Play(context.WithoutCancel(ctx), first, g.seed)
 	if errors.Is(err, rollout.ErrNotStarted) {
@@ -267,7 +272,9 @@ func (k *keeper) write() {
 	if len(k.held) == 0 || k.err != nil {
 		return
 	}
-	k.err = k.gallery.Save(rundir.EpisodesName(k.file), k.file, k.held)
+	if k.err = k.gallery.Save(rundir.EpisodesName(k.file), k.file, k.held); k.err != nil {
+		k.call.Log.Error("episodes not written", "err", k.err)
+	}
 	k.file, k.held = k.file+1, nil
 }
 

@@ -113,6 +113,48 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 	}
 }
 
+// TestGatewaysContinueTheirFolder: no index, and with it no sampling, is repeated. One that cannot write stops.
+func TestGatewaysContinueTheirFolder(t *testing.T) {
+	dir := t.TempDir()
+	model, out := filepath.Join(dir, "model"), filepath.Join(dir, "episodes")
+	succeed(t, "model", "create", model, "--layers", "1")
+	play := func() (url string, stop func() (int, string), finish func()) {
+		url, stop = launchService(t, "gateway", "--addr", "127.0.0.1:0", "--model", model, "--backend", "go", "--out", out,
+			"--episodes", "2", "--per-file", "1", "--max-tokens", "4", "--drain-timeout", "1ms")
+		e := begin(t, url, "", "")
+		key := e["key"].(string)
+		code, a := ask(t, e["base_url"].(string)+"/chat/completions", key, hello)
+		require.Equal(t, 200, code, "%v", a)
+		return url, stop, func() { // one that cannot write may close before it answers
+			if a, err := http.Post(e["url"].(string)+"/finish", "", strings.NewReader(`{"reward": 1}`)); err == nil {
+				_ = a.Body.Close()
+			}
+		}
+	}
+	indices := map[int]bool{}
+	for _, name := range []string{"step_0.parquet", "step_1.parquet"} {
+		_, stop, finish := play()
+		finish()
+		code, log := stop()
+		require.Equal(t, cli.OK, code, log)
+		kept, err := store.Load(filepath.Join(out, name))
+		require.NoError(t, err)
+		indices[kept[0].Index] = true
+	}
+	require.Len(t, indices, 2)
+
+	url, stop, finish := play()
+	require.NoError(t, os.RemoveAll(out))
+	finish()
+	require.Eventually(t, func() bool {
+		a, err := http.Get(url)
+		return err != nil || a.Body.Close() != nil
+	}, time.Minute, 5*time.Millisecond, "it has stopped")
+	code, log := stop()
+	require.NotEqual(t, cli.OK, code)
+	require.Contains(t, log, "episodes not written")
+}
+
 // told is the model of a stub of a server. It answers "yes" with log-probs that name its tokens.
 type told struct {
 	tok  *tokenizer.Tokenizer
