@@ -59,27 +59,27 @@ type Options struct {
 	LogProbs bool
 	Pictures Pictures
 
-	Concurrency int // requests at once; must be positive
+	Concurrency int `least:"1"` // requests at once
 	// RequestsPerMinute and TokensPerMinute limit what is sent within any 60
 	// seconds, retries included; 0 does not limit. A request counts with its
 	// estimate (see ImageTokens) and its longest response until the service has
 	// counted. A request that alone exceeds the limit waits until no other counts.
-	RequestsPerMinute int
-	TokensPerMinute   int
+	RequestsPerMinute int `least:"0"`
+	TokensPerMinute   int `least:"0"`
 	// ImageTokens is the estimated number of tokens of an image until the service
 	// has counted them; 0 is 85 + width·height/750. Text is estimated at three bytes
 	// per token.
-	ImageTokens int
+	ImageTokens int `least:"0"`
 
-	Timeout time.Duration // of one attempt, from dialling to the last byte
-	Retries int           // attempts after the first
+	Timeout time.Duration `least:"1"` // of one attempt, from dialling to the last byte
+	Retries int           `least:"0"` // attempts after the first
 	// The delay before retry n, counted from 0, is min(MaxDelay, Backoff·2ⁿ)·(1+U)/2
 	// with U uniform in [0, 1). A longer delay that the service asks for is used instead; if
 	// it asks with status 429, all requests wait. A request that it does not want to see for
 	// more than an hour is not retried. Waiting ends with the context of the call.
-	Backoff    time.Duration
-	MaxDelay   time.Duration
-	JitterSeed uint64 // of U, together with the prompt's seed
+	Backoff    time.Duration `least:"0"`
+	MaxDelay   time.Duration `least:"0"`
+	JitterSeed uint64        // of U, together with the prompt's seed
 
 	// Prices is a table by model name. Without a price for Model the cost is 0 and a
 	// Budget is refused.
@@ -88,7 +88,7 @@ type Options struct {
 	// only if its estimated cost, with the longest response, fits.
 	Budget float64
 
-	MaxResponse int64 // bytes of an answer's body
+	MaxResponse int64 `least:"1"` // bytes of an answer's body
 
 	// Transport sends the requests. Nil is a new transport of this Model, with the
 	// proxy of the process environment.

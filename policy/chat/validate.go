@@ -27,7 +27,10 @@ func (o *Options) Validate() error {
 		f.Bad("Model", "%q has white space, control characters, ?, #, %% or .., which are not allowed", o.Model)
 	}
 	o.checkAddress(f)
-	o.checkNumbers(f)
+	f.Struct(o, "")
+	if o.MaxDelay < o.Backoff {
+		f.Bad("MaxDelay", "%v is below Backoff, %v", o.MaxDelay, o.Backoff)
+	}
 	o.checkMoney(f)
 	o.Pictures.check(f, o.API)
 	for i, stop := range o.Stop {
@@ -85,21 +88,6 @@ func variable(name string) bool {
 		}
 	}
 	return name != ""
-}
-
-func (o *Options) checkNumbers(f *field.Checks) {
-	field.AtLeast(f, "Concurrency", o.Concurrency, 1)
-	field.AtLeast(f, "RequestsPerMinute", o.RequestsPerMinute, 0)
-	field.AtLeast(f, "TokensPerMinute", o.TokensPerMinute, 0)
-	field.AtLeast(f, "ImageTokens", o.ImageTokens, 0)
-	field.AtLeast(f, "Retries", o.Retries, 0)
-	field.AtLeast(f, "MaxResponse", o.MaxResponse, 1)
-	field.AtLeast(f, "Timeout", o.Timeout, 1)
-	field.AtLeast(f, "Backoff", o.Backoff, 0)
-	field.AtLeast(f, "MaxDelay", o.MaxDelay, 0)
-	if o.MaxDelay < o.Backoff {
-		f.Bad("MaxDelay", "%v is below Backoff, %v", o.MaxDelay, o.Backoff)
-	}
 }
 
 func (o *Options) checkMoney(f *field.Checks) {
