@@ -49,24 +49,26 @@ func TestTheServicesDelayIsHonoured(t *testing.T) {
 // attempt would get the same; a cut answer and one that did not arrive are lost. In both cases
 // the episode cannot go on.
 func TestAnAnswerThatCannotBeUsedIsNoLostSession(t *testing.T) {
-	webp := []byte("RIFF\x1a\x00\x00\x00WEBPVP8L")
+	webp := data(Info{{"obs", "<image>"}, {"reward", 1}, {"done", false}}, []byte("RIFF\x1a\x00\x00\x00WEBPVP8L"))
+	torn := raw(200, "multipart/mixed; boundary=B", "--B\r\nContent-Type: x/json\r\n\r\n{}")
 	paid := func(reward any) answerFunc {
 		return data(Info{{"obs", "turn"}, {"reward", reward}, {"done", false}, {"info", Info{}}})
 	}
-	for name, c := range map[string]struct {
+	for says, c := range map[string]struct {
 		answer answerFunc
 		want   error
 		lost   bool
 	}{
-		"NaN":       {paid(math.NaN()), ErrProtocol, false},
-		"infinite":  {paid(math.Inf(1)), ErrProtocol, false},
-		"text":      {paid("high"), ErrProtocol, false},
-		"HTML":      {raw(200, "text/html", "<p>log in</p>"), ErrProtocol, false},
-		"WebP":      {data(Info{{"obs", "<image>"}, {"reward", 1}, {"done", false}}, webp), ErrProtocol, false},
-		"too large": {raw(200, "text/plain", strings.Repeat("x", 3000)), ErrTooLarge, false},
-		"bad key":   {status(403, "no"), ErrRequest, false},
-		"cut":       {raw(200, "multipart/mixed; boundary=B", "--B\r\nContent-Type: x/json\r\n\r\n{}"), ErrProtocol, true},
-		"silent":    {cut, io.ErrUnexpectedEOF, true},
+		"the reward is NaN":                         {paid(math.NaN()), ErrProtocol, false},
+		"the reward is +Inf":                        {paid(math.Inf(1)), ErrProtocol, false},
+		"the reward must be a number, found string": {paid("high"), ErrProtocol, false},
+		"obs is missing":                            {data(Info{{"reward", 1}}), ErrProtocol, false},
+		"Missing boundary":                          {raw(200, "text/html", "<p>log in</p>"), ErrProtocol, false},
+		"neither PNG nor JPEG":                      {webp, ErrProtocol, false},
+		"at most 2000 bytes":                        {raw(200, "text/plain", strings.Repeat("x", 3000)), ErrTooLarge, false},
+		"refuses the request: no":                   {status(403, "no"), ErrRequest, false},
+		"the closing boundary is missing":           {torn, ErrProtocol, true},
+		"unexpected EOF":                            {cut, io.ErrUnexpectedEOF, true},
 	} {
 		client, sc := scripted(
 			t, func(o *ClientOptions) { o.Limits.Body, o.Retries = 2000, 0 }, started, c.answer, turn,
@@ -74,12 +76,13 @@ func TestAnAnswerThatCannotBeUsedIsNoLostSession(t *testing.T) {
 		_, err := client.Reset(t.Context(), 1)
 		require.NoError(t, err)
 		_, err = client.Step(t.Context(), "x")
-		assert.ErrorIs(t, err, c.want, name)
-		assert.Equal(t, c.lost, errors.Is(err, env.ErrLost), "%s: %v", name, err)
+		assert.ErrorIs(t, err, c.want, says)
+		assert.ErrorContains(t, err, says)
+		assert.Equal(t, c.lost, errors.Is(err, env.ErrLost), "%v", err)
 		if c.want != ErrRequest {
 			_, err = client.Step(t.Context(), "x")
-			assert.ErrorIs(t, err, ErrUncertain, name)
-			assert.Len(t, sc.calls, 2, name)
+			assert.ErrorIs(t, err, ErrUncertain, says)
+			assert.Len(t, sc.calls, 2, says)
 		}
 	}
 }

@@ -182,26 +182,6 @@ func TestSecondAnswerIsIgnored(t *testing.T) {
 	}
 }
 
-func TestOutcomesThatCannotBeUsed(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		in   Info
-		says string
-	}{
-		{"a reward that is not a number", Info{{"obs", ""}, {"reward", "1"}}, "the reward must be a number, found string"},
-		{"a reward that is NaN", Info{{"obs", ""}, {"reward", math.NaN()}}, "the reward is NaN"},
-		{"a reward without end", Info{{"obs", ""}, {"reward", math.Inf(-1)}}, "the reward is -Inf"},
-		{"no observation", Info{{"reward", 1}}, "obs is missing"},
-	} {
-		client, _ := scripted(t, nil, started, data(c.in))
-		_, err := client.Reset(t.Context(), 1)
-		require.NoError(t, err)
-		_, err = client.Step(t.Context(), "x")
-		assert.ErrorIs(t, err, ErrProtocol, c.name)
-		assert.ErrorContains(t, err, c.says)
-	}
-}
-
 // Environments may send metrics of any type; only numbers are kept.
 func TestOutcomeKeepsWhatItCanUse(t *testing.T) {
 	client, _ := scripted(t, nil, started, data(Info{{"obs", "o"}, {"reward", true}, {"done", 1}, {"info", Info{
