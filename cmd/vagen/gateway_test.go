@@ -119,8 +119,8 @@ func TestGatewaysContinueTheirFolder(t *testing.T) {
 	model, out := filepath.Join(dir, "model"), filepath.Join(dir, "episodes")
 	succeed(t, "model", "create", model, "--layers", "1")
 	play := func() (url string, stop func() (int, string), finish func()) {
-		url, stop = launchService(t, "gateway", "--addr", "127.0.0.1:0", "--model", model, "--backend", "go", "--out", out,
-			"--episodes", "2", "--per-file", "1", "--max-tokens", "4", "--drain-timeout", "1ms")
+		url, stop = launchService(t, "gateway", "--addr", "127.0.0.1:0", "--model", model, "--backend", "go",
+			"--out", out, "--episodes", "2", "--per-file", "1", "--max-tokens", "4", "--drain-timeout", "1ms")
 		e := begin(t, url, "", "")
 		key := e["key"].(string)
 		code, a := ask(t, e["base_url"].(string)+"/chat/completions", key, hello)

@@ -72,7 +72,8 @@ func (s *service) flags(f *flag.FlagSet) {
 	f.DurationVar(&o.SweepEvery, "sweep-every", o.SweepEvery, "interval between checks for idle sessions")
 	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "maximum open environments; 0 is no limit")
 	f.IntVar(&o.MaxBatch, "max-batch", o.MaxBatch, "maximum environments of one legacy request; 0 is no limit")
-	f.IntVar(&o.MaxInFlight, "max-inflight", o.MaxInFlight, "maximum concurrent requests, not of OpenEnv; 0 is no limit")
+	f.IntVar(&o.MaxInFlight, "max-inflight", o.MaxInFlight,
+		"maximum concurrent requests, not of OpenEnv; 0 is no limit")
 	f.DurationVar(&o.AdmitTimeout, "admit-timeout", o.AdmitTimeout,
 		"maximum time in the queue before a request is refused")
 	f.DurationVar(&o.CallTimeout, "call-timeout", o.CallTimeout, "time limit of a call of an environment")

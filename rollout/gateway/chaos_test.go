@@ -326,8 +326,8 @@ func TestWhatClientsSendFirst(t *testing.T) {
 		const count = "/v1/messages/count_tokens"
 		code, _, _ := post(t, e.URL+count, "", "{bad")
 		require.Equal(t, 400, code)
-		_, _, counted := post(t, e.URL+count, "", `{"messages": [{"role": "user", "content": [{"type": "image", "source": {
-			"type": "base64", "data": "`+strings.Repeat("AAAA", 10_000)+`"}}]}]}`)
+		_, _, counted := post(t, e.URL+count, "", `{"messages": [{"role": "user", "content": [
+			{"type": "image", "source": {"type": "base64", "data": "`+strings.Repeat("AAAA", 10_000)+`"}}]}]}`)
 		require.InDelta(t, imageTokens, counted["input_tokens"], 100)
 		return &Score{}, nil
 	}})

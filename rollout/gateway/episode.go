@@ -61,8 +61,7 @@ type node = tree.Node[*call]
 type state struct {
 	claimed, finished bool
 	err               error // why it failed
-	limit             bool  // the limit on turns was reached
-	refused           bool  // the policy refused the last call
+	refused           error // why the last call got no answer; ErrTurns stays
 	counts            map[string]float64
 }
 
@@ -87,7 +86,7 @@ func (e *Episode) over() *dialect.Error {
 	switch {
 	case e.state.ended():
 		return &dialect.Error{Status: http.StatusConflict, Code: "episode_over", Message: "the episode is over"}
-	case e.state.limit:
+	case errors.Is(e.state.refused, rollout.ErrTurns):
 		return &dialect.Error{Status: http.StatusBadRequest, Code: "turn_limit", Message: rollout.ErrTurns.Error()}
 	}
 	return nil
@@ -340,9 +339,9 @@ func (e *Episode) give(r rollout.Reply) {
 		return
 	}
 	defer close(c.done)
-	if e.state.refused = r.Err != nil; e.state.refused {
+	if e.state.refused = r.Err; r.Err != nil {
 		c.refused = &dialect.Error{Status: http.StatusBadRequest, Code: "context_length_exceeded", Message: r.Err.Error()}
-		if e.state.limit = errors.Is(r.Err, rollout.ErrTurns); e.state.limit {
+		if errors.Is(r.Err, rollout.ErrTurns) {
 			c.refused.Code = "turn_limit"
 		}
 		e.calls.Remove(c.node)

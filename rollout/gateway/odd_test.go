@@ -118,8 +118,8 @@ func TestInstructionsAreReplacedAlone(t *testing.T) {
 			require.Equal(t, "completed", a["status"], a)
 		}
 		follow := func(input string) (int, map[string]any) {
-			code, _, a := post(t, e.URL+"/v1/responses", "", `{"tools": [{"type": "function", "name": "g"}], "input": `+input+`,
-				"previous_response_id": "`+a["id"].(string)+`"}`)
+			code, _, a := post(t, e.URL+"/v1/responses", "", `{"tools": [{"type": "function", "name": "g"}],
+				"input": `+input+`, "previous_response_id": "`+a["id"].(string)+`"}`)
 			return code, a
 		}
 		code, _ := follow(`"z"`)

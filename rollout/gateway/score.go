@@ -118,7 +118,8 @@ func (e *Episode) end(err error) {
 	defer e.mu.Unlock()
 	switch {
 	case e.state.ended():
-	case err == nil || e.state.refused && len(e.turns) > 0 && errors.Is(err, ErrAgent): // agents may fail without an answer
+	// agents may fail because they get no answer
+	case err == nil || e.state.refused != nil && len(e.turns) > 0 && errors.Is(err, ErrAgent):
 		e.state.finished = true
 	default:
 		e.state.err = fmt.Errorf("gateway: %w", err)

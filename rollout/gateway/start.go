@@ -102,7 +102,8 @@ func (e *Episode) environ() ([]string, error) {
 		return nil, fmt.Errorf("gateway: option task: %w", err)
 	}
 	if len(task) > maxTask {
-		return nil, fmt.Errorf("gateway: option task: %d bytes of JSON, a command gets at most %d; use url", len(task), maxTask)
+		return nil, fmt.Errorf("gateway: option task: %d bytes of JSON, a command gets at most %d; use url", len(task),
+			maxTask)
 	}
 	return []string{
 		"OPENAI_BASE_URL=" + e.URL + "/v1", "OPENAI_API_KEY=" + e.Key, "ANTHROPIC_BASE_URL=" + e.URL,

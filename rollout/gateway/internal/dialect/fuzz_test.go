@@ -98,7 +98,8 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 			`messages[0].content[0].type: "document" is not allowed`},
 		{Chat, strings.Repeat("[", 200), `nested more than 128 levels`},
 		{Chat, `{"messages": `, `not valid JSON`},
-		{Chat, `{"messages": [{"role": "user", "content": "x"}], "functions": [{"name": "f"}]}`, `functions: not allowed`},
+		{Chat, `{"messages": [{"role": "user", "content": "x"}], "functions": [{"name": "f"}]}`,
+			`functions: not allowed`},
 		{Responses, `{"input": "x", "prompt": {"id": "p"}}`, `prompt: not allowed`},
 	} {
 		_, err := c.p.Decode([]byte(c.body))
