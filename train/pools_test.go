@@ -134,24 +134,3 @@ func TestTheGateLeavesGroupsWithoutAdvantagesOut(t *testing.T) {
 	traintest.Run(t, c, b)
 	require.Empty(t, b.Updates, "a step without groups has no update")
 }
-
-func TestBadPoolsAreRefused(t *testing.T) {
-	for want, override := range map[string]string{
-		"data.pools.share is 1.5": "data.pools.share=1.5",
-		"data.pools.weights has 2 numbers, must have one more than the 2 of data.pools.solve_rates": "data.pools.weights=[1,2]",
-		"data.pools.solve_rates is [0.5 0.5], must be increasing numbers in [0, 1)":                 "data.pools.solve_rates=[0.5,0.5]",
-		"data.pools.weights is [1 -1 0], must be numbers in [0, 1e6]":                               "data.pools.weights=[1,-1,0]",
-	} {
-		_, err := config.Load("", "env=guess", "data.pools.share=0.5", override)
-		require.ErrorIs(t, err, config.ErrConfig)
-		require.ErrorContains(t, err, want)
-	}
-	_, err := config.Load("", "env=guess", "data.pools.gate=advantage_range", "data.pools.reject_min=1")
-	require.ErrorContains(t, err, "data.pools.reject_min is 1, must be at most data.pools.reject_max, 0")
-	_, err = config.Load("", "env=guess", "data.pools.gate=zero")
-	require.ErrorContains(t, err, "data.pools.gate")
-	_, err = config.Load("", "env=guess", "data.pools.share=0.5", "data.pools.weights=[0,0,0]", "data.pools.unseen=0")
-	require.ErrorContains(t, err, "data.pools.weights and data.pools.unseen are all 0, at least one must be positive")
-	_, err = config.Load("", "env=guess", "data.pools.unseen=0")
-	require.ErrorContains(t, err, "data.pools.unseen")
-}

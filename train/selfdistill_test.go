@@ -2,7 +2,6 @@ package train_test
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 
@@ -144,36 +143,5 @@ func TestAPolicyWithoutItsOwnTeacherIsRefused(t *testing.T) {
 		change(tr, b)
 		require.ErrorContains(t, tr.Run(t.Context()), want)
 		require.Empty(t, b.Updates)
-	}
-}
-
-// TestContradictionsOfSelfDistillationAreRefused with the keys, the values and what is allowed.
-func TestContradictionsOfSelfDistillationAreRefused(t *testing.T) {
-	const lossKey, ref = "actor_rollout_ref.actor.policy_loss.", "actor_rollout_ref.ref."
-	base := []string{
-		"env.name=x", "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none", lossKey + "loss_mode=ref_kl",
-		"algorithm.self_distillation.teacher=swim",
-	}
-	for set, want := range map[string]string{
-		lossKey + "loss_mode=vanilla": "teacher is swim, but " + lossKey +
-			"loss_mode is vanilla, and nothing else learns",
-		"critic.kind=separate":                                                 "ref_kl is all that is learned from, but critic.kind is separate",
-		ref + "model.path=T":                                                   "teacher is swim, but actor_rollout_ref.ref.model.path is T: name only one teacher",
-		ref + "engine.addresses=[http://h:1]":                                  "but actor_rollout_ref.ref.engine.addresses has 1 servers: name only one teacher",
-		"rollout_manager.use_service=true":                                     "rollout_manager.use_service is true: a service has no scripts",
-		"algorithm.use_kl_in_reward=true":                                      "would add a second time",
-		"algorithm.self_distillation.template=look":                            `template is "look", must contain {demonstration}`,
-		lossKey + "loss_mode=sdft":                                             "distillation_mode topk_logits compares tokens that it does not choose, must be sampled_token",
-		lossKey + "loss_mode=sdft " + lossKey + "distillation_mode=reverse_kl": "",
-		lossKey + "loss_mode=vanilla algorithm.distillation.kl_penalty_coef=1": "",
-	} {
-		c, err := config.Load("", append(slices.Clone(base), strings.Fields(set)...)...)
-		if want == "" {
-			require.NoError(t, err, set)
-			require.True(t, c.TeachesItself(), set)
-			continue
-		}
-		require.ErrorIs(t, err, config.ErrConfig, set)
-		require.ErrorContains(t, err, want, set)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,56 +101,29 @@ trainer:
 	require.EqualError(t, again, err.Error(), "in the same order every time")
 }
 
-// TestRangesAreChecked makes one setting of a valid configuration invalid at a time, where
-// TestErrorsOfEverySetting does not.
-func TestRangesAreChecked(t *testing.T) {
-	for override, want := range map[string]string{
-		"actor_rollout_ref.rollout.val_kwargs.n=20000":       "data.val_batch_size is 256 and actor_rollout_ref.rollout.val_kwargs.n is 20000: a validation may have at most 4194304 episodes",
-		"rollout_manager.n_trajectory=1000000000":            "data.train_batch_size is 1024 and rollout_manager.n_trajectory is 1000000000: a step may have at most 4194304 episodes",
-		"data.gen_batch_size=4194305":                        "data.gen_batch_size is 4194305 and rollout_manager.n_trajectory is 1",
-		"sft.lessons.episodes=4194305":                       "sft.lessons.episodes is 4194305, must be at most 4194304",
-		"sft.train_batch_size=9223372036854775807":           "sft.train_batch_size is 9223372036854775807, must be at most 4194304",
-		"env.train_seed=2305843009213693953":                 "env.train_seed is 2305843009213693953, must be in [-2^61, 2^61]",
-		"env.val_seed=-2305843009213693953":                  "env.val_seed is -2305843009213693953, must be in [-2^61, 2^61]",
-		"actor_rollout_ref.rollout.thinking_token_budget=-1": "thinking_token_budget is -1, must not be negative",
-		"algorithm.kl_ctrl.type=adaptive":                    "algorithm.kl_ctrl: reward: adaptive kl controller: target 0 and horizon 0 must be above 0",
-		"actor_rollout_ref.actor.optim.warmup_style=fast":    `actor_rollout_ref.actor.optim.warmup_style is "fast", must be one of`,
-		"actor_rollout_ref.actor.optim.min_lr_ratio=2":       "actor_rollout_ref.actor.optim.min_lr_ratio is 2, must be in [0, 1]",
-		"actor_rollout_ref.rollout.temperature=0":            "actor_rollout_ref.rollout.temperature is 0, must be above 0 in training",
-		"algorithm.gamma_turn=2":                             "algorithm.high_level_gamma is 2, must be in [0, 1]",
-		"trainer.metrics=[entropie]":                         `trainer.metrics: "entropie" is not a metric, did you mean "entropy"?`,
-		"trainer.metrics=[all,entropy]":                      `trainer.metrics: "all" is not a metric`,
-		"data.gen_batch_size=-1":                             "data.gen_batch_size is -1, must not be negative",
-		"trainer.harness=conct":                              `trainer.harness: rollout: harness "conct": unknown name, did you mean "concat"?`,
-	} {
-		_, err := config.Load("", "env.name=x", override)
-		require.ErrorIs(t, err, config.ErrConfig, override)
-		require.ErrorContains(t, err, want, override)
-		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", override)
-	}
-	_, err := config.Load("", "env.name=x", "model.backend=go", "model.tokens_per_call=2")
-	require.ErrorContains(t, err, "model.tokens_per_call is 2, must be 0 or 1 with model.backend go")
+func TestNumbersAreFinite(t *testing.T) {
 	c := config.Default()
 	c.Env.Name, c.Algorithm.Gamma, c.Agent.Rollout.Temperature = "x", math.NaN(), math.Inf(1)
 	require.ErrorContains(t, c.Validate(), "algorithm.gamma is NaN")
 	require.ErrorContains(t, c.Validate(), "temperature is +Inf")
 }
 
-// TestContradictionsAreRefused makes settings that contradict each other, and then a
-// setting that resolves the contradiction.
+// TestContradictionsAreRefused makes settings that contradict each other, and then, where the
+// table has one, a setting that resolves the contradiction.
 func TestContradictionsAreRefused(t *testing.T) {
 	for _, c := range golden.Table[[]struct {
-		Name       string
-		Set        []string
-		Says, Cure string
+		Name, Says, Cure string
+		Given, Set       []string
 	}](t, "contradictions.yaml") {
-		set := append([]string{"env.name=x"}, c.Set...)
+		set := slices.Concat([]string{"env.name=x"}, c.Given, c.Set)
 		_, err := config.Load("", set...)
-		require.ErrorIs(t, err, config.ErrConfig, c.Name)
-		require.ErrorContains(t, err, c.Says, c.Name)
-		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", c.Name)
-		_, err = config.Load("", append(set, strings.Fields(c.Cure)...)...)
-		require.NoError(t, err, "%s: cured", c.Name)
+		require.ErrorIs(t, err, config.ErrConfig, c.Set)
+		require.ErrorContains(t, err, c.Says, c.Set)
+		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", c.Set)
+		if c.Cure != "" {
+			_, err = config.Load("", append(set, strings.Fields(c.Cure)...)...)
+			require.NoError(t, err, "%s: cured", c.Set)
+		}
 	}
 }
 
@@ -283,4 +257,23 @@ func FuzzLoadConfig(f *testing.F) {
 			t.Fatalf("%q is written as %s, which is refused: %v", raw, once, err)
 		}
 	})
+}
+
+func TestNumbersOfKeptCheckpointsFollowTheirKeys(t *testing.T) {
+	for _, c := range []struct {
+		overrides     []string
+		whole, actors int
+	}{
+		{nil, 1, 1},
+		{[]string{"trainer.max_actor_ckpt_to_keep=null", "trainer.max_critic_ckpt_to_keep=null"}, 0, 0},
+		{[]string{"trainer.max_actor_ckpt_to_keep=5"}, 1, 5},
+		{[]string{"trainer.max_actor_ckpt_to_keep=5", "trainer.max_critic_ckpt_to_keep=3"}, 3, 5},
+		{[]string{"trainer.max_actor_ckpt_to_keep=5", "critic.kind=shared"}, 5, 5},
+		{[]string{"trainer.max_actor_ckpt_to_keep=5", "trainer.remove_previous_ckpt_in_save=true"}, 1, 1},
+	} {
+		cfg, err := config.Load("", append([]string{"env.name=sokoban"}, c.overrides...)...)
+		require.NoError(t, err)
+		whole, actors := cfg.Kept()
+		require.Equal(t, []int{c.whole, c.actors}, []int{whole, actors}, "%v", c.overrides)
+	}
 }

@@ -56,18 +56,6 @@ func TestTheNumberOfNodesIsFreeWhereItChangesNoByte(t *testing.T) {
 	require.Empty(t, config.Differences(of(4), of(2)))
 	require.Equal(t, []string{"model.num_nodes: 1 → 2"}, config.Differences(of(1), of(2)),
 		"one process divides a step only with same_bytes")
-
-	for says, set := range map[string][]string{
-		"model.num_nodes is 3, must be 1, 2, 4 or 8":  {"model.num_nodes=3"},
-		"model.node_timeout is 0, must be at least 1": {"model.node_timeout=0"},
-		"model.num_nodes is 2 and model.devices 8: together at most 8 devices": {"model.num_nodes=2",
-			"model.devices=8"},
-		"trainer.stage is sft+rl, but model.num_nodes is 2: run the stages one after": {"model.num_nodes=2",
-			"trainer.stage=sft+rl"},
-	} {
-		_, err := config.Load("", append([]string{"env.name=frozenlake"}, set...)...)
-		require.ErrorContains(t, err, says)
-	}
 }
 
 func TestOneNodeComputesTheSame(t *testing.T) {

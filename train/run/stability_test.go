@@ -161,31 +161,3 @@ func TestBoundsAndPenaltiesFollowTheirSchedules(t *testing.T) {
 	}
 	require.InDeltaSlice(t, []float64{0.5, 0.5 * (1.5 - half), 0.75, 0.5 * (1.5 + half), 1}, coefs, 1e-12)
 }
-
-func TestContradictionsOfStabilityAreRefused(t *testing.T) {
-	for want, overrides := range map[string][]string{
-		"stability.spike.window is 0":       {"stability.spike.window=0"},
-		"stability.spike.deviations is 0.5": {"stability.spike.deviations=0.5"},
-		`stability.spike.action is "pray"`:  {"stability.spike.action=pray"},
-		"there is no checkpoint to return to": {"stability.spike.action=rollback",
-			"stability.spike.metric=actor/grad_norm"},
-		"the same examples would follow in the same order": {"stability.spike.action=rollback", "trainer.stage=sft",
-			"stability.spike.metric=sft/grad_norm", "sft.shuffle=false"},
-		"stability.early_stopping.patience is 0":  {"stability.early_stopping.patience=0"},
-		"nothing is validated during training":    {"stability.early_stopping.metric=val/score", "trainer.test_freq=0"},
-		`stability.alarms.action is "rollback"`:   {"stability.alarms.action=rollback"},
-		"stability.alarms.min_format is 2":        {"stability.alarms.min_format=2"},
-		"it needs template_collapse":              {"stability.alarms.max_repeated=0.5", "trainer.metrics=[entropy]"},
-		`stability.clip_schedule.style is "step"`: {"stability.clip_schedule.style=step"},
-		"stability.kl_schedule.end_ratio is -1":   {"stability.kl_schedule.end_ratio=-1"},
-		"algorithm.kl_ctrl.type adaptive controls": {"stability.kl_schedule.style=linear", "algorithm.use_kl_in_reward=true",
-			"algorithm.kl_ctrl.type=adaptive", "algorithm.kl_ctrl.target_kl=0.1", "algorithm.kl_ctrl.horizon=10"},
-		"stability.early_stopping.min_delta is -1": {"stability.early_stopping.min_delta=-1"},
-		"stability.spike.max_rollbacks is -1":      {"stability.spike.max_rollbacks=-1"},
-		"stability.alarms.patience is 0":           {"stability.alarms.patience=0"},
-	} {
-		_, err := config.Load("", append([]string{"env.name=sokoban"}, overrides...)...)
-		require.ErrorIs(t, err, config.ErrConfig, want)
-		require.ErrorContains(t, err, want)
-	}
-}
