@@ -1,10 +1,10 @@
 package house_test
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
+	"maps"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,29 +23,21 @@ var clientRule = regexp.MustCompile(`origin\.Client\(origin\.(\w+)`)
 
 // TestEveryHTTPClientHasARuleForRedirects: net/http's own rule sends credentials to
 // subdomains and other ports, and bodies to any host. So only internal/origin makes clients,
-// each with the rule that suits
-// what it sends.
+// each with the rule that suits what it sends.
 func TestEveryHTTPClientHasARuleForRedirects(t *testing.T) {
-	maker := filepath.Join(root, "internal", "origin") + string(filepath.Separator)
 	made, rules := false, map[string]string{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
-		found := ownClient.FindString(string(raw))
-		if strings.HasPrefix(path, maker) {
+	files := sources(t)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		found := ownClient.FindString(files[name])
+		if strings.HasPrefix(name, "internal/origin/") {
 			made = made || found != ""
-			return nil
+			continue
 		}
-		require.Empty(t, found, "%s: use origin.Client", path)
-		for _, rule := range clientRule.FindAllStringSubmatch(string(raw), -1) {
-			rules[strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), filepath.ToSlash(root)+"/")] += rule[1] + " "
+		require.Empty(t, found, "%s: use origin.Client", name)
+		for _, rule := range clientRule.FindAllStringSubmatch(files[name], -1) {
+			rules[path.Dir(name)] += rule[1] + " "
 		}
-		return nil
-	})
-	require.NoError(t, err)
+	}
 	require.True(t, made, "the pattern finds the clients of internal/origin")
 	require.Equal(t, map[string]string{
 		"env/remote": "None ", "env/remote/openenv": "None None ", "env/svg": "Stay ", "internal/hub": "KeepKeys ",

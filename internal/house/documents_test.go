@@ -22,7 +22,8 @@ type block struct {
 
 // document is a text file with programs and commands.
 type document struct {
-	name   string
+	name, path, text string
+
 	blocks []block
 	spans  []string // inline code, in order
 }
@@ -39,13 +40,13 @@ func documents(t *testing.T) []document {
 	for _, path := range paths {
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
-		all = append(all, markdown(filepath.Base(path), string(raw)))
+		all = append(all, markdown(path, string(raw)))
 	}
 	return all
 }
 
-func markdown(name, text string) document {
-	d := document{name: name}
+func markdown(path, text string) document {
+	d := document{name: filepath.Base(path), path: path, text: text}
 	inside, prose := false, ""
 	for i, line := range strings.Split(text, "\n") {
 		fence := strings.HasPrefix(line, "```")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -56,6 +58,20 @@ func list(t *testing.T) map[string]pkg {
 	ps, err := packages()
 	require.NoError(t, err)
 	return ps
+}
+
+// sources reads the Go files without tests, by their paths from the root.
+func sources(t *testing.T) map[string]string {
+	files, tree := map[string]string{}, os.DirFS(root)
+	require.NoError(t, fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		raw, err := fs.ReadFile(tree, name)
+		files[name] = string(raw)
+		return err
+	}))
+	return files
 }
 
 // TestTheRootHoldsNoCode: the root contains folders, documents and doc.go.

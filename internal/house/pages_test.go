@@ -86,14 +86,10 @@ func TestTheTablesOfLossesAreThoseOfTheRegistry(t *testing.T) {
 // TestLinksBetweenDocumentsExist: a relative link of a document names a file of the tree.
 func TestLinksBetweenDocumentsExist(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	require.NoError(t, err)
-	for _, path := range append(paths, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")) {
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
-		for _, m := range link.FindAllStringSubmatch(string(raw), -1) {
-			_, err := os.Stat(filepath.Join(filepath.Dir(path), m[1]))
-			require.NoError(t, err, path)
+	for _, d := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(d.text, -1) {
+			_, err := os.Stat(filepath.Join(filepath.Dir(d.path), m[1]))
+			require.NoError(t, err, d.path)
 		}
 	}
 }

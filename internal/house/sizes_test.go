@@ -1,14 +1,10 @@
 package house_test
 
 import (
-	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -84,34 +80,13 @@ func TestFilesFunctionsAndTypesStaySmall(t *testing.T) {
 		}
 		delete(left[file], name)
 	}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != root) {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+	for name, text := range sources(t) {
 		files := token.NewFileSet()
-		f, err := parser.ParseFile(files, path, raw, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		beyond(filepath.ToSlash(name), "the file", "lines", bytes.Count(raw, []byte("\n")), mostFileLines)
-		sizes(files, f, func(of, what string, n, most int) { beyond(filepath.ToSlash(name), of, what, n, most) })
-		return nil
-	})
-	require.NoError(t, err)
+		f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		beyond(name, "the file", "lines", strings.Count(text, "\n"), mostFileLines)
+		sizes(files, f, func(of, what string, n, most int) { beyond(name, of, what, n, most) })
+	}
 	for _, file := range slices.Sorted(maps.Keys(left)) {
 		require.Empty(t, left[file], "%s: within the limits, or not there: take it off the list", file)
 	}
