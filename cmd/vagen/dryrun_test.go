@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 )
 
@@ -117,8 +118,7 @@ func TestImagesNeedAVisionModel(t *testing.T) {
 	shape, err := vlm.NamedShape("qwen3-0_6b")
 	require.NoError(t, err)
 	shape.Layers, shape.Hidden, shape.FF, shape.Heads, shape.KVHeads, shape.HeadDim, shape.Vocab = 1, 16, 16, 1, 1, 16, 300
-	blind := filepath.Join(t.TempDir(), "blind")
-	require.NoError(t, vlm.Create(blind, shape, nil, 1))
+	blind := tinymodel.Create(t, shape, nil, 1)
 	args := []string{"train", config, "actor_rollout_ref.model.path=" + blind, "--out", out}
 	require.Contains(t, succeed(t, append(args, "--dry-run")...), "can be trained", "the environment shows text")
 	pictures := file(t, "envs.yaml",

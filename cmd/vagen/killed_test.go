@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
-	"vagen/policy/vlm"
 	"vagen/train/proof"
 	"vagen/train/run"
 )
@@ -47,12 +47,7 @@ func command(t *testing.T, dir string, args ...string) (*exec.Cmd, *bytes.Buffer
 func killable(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
-	shape := vlm.Small() // small enough for pure Go under the race detector
-	shape.Layers, shape.Hidden, shape.FF, shape.Heads, shape.HeadDim, shape.RopeSections = 1, 16, 16, 1, 16,
-		[3]int{4, 2, 2}
-	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 16, 16, 1
-	model := filepath.Join(dir, "model")
-	require.NoError(t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1))
+	model := tinymodel.Create(t, tinymodel.Shape(), tinymodel.Tags, 1) // also for the race detector
 	config := filepath.Join(dir, "run.yaml")
 	require.NoError(t, os.WriteFile(config, []byte(`
 env: {name: frozenlake, config: {render_mode: vision, tile_size: 14, prompt: brief, size: 2, format_reward: 0.1}}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 )
 
@@ -85,9 +86,7 @@ func processes(t *testing.T, out string) map[int]int {
 func TestRanksChangeNoByteOfARun(t *testing.T) {
 	dir := t.TempDir()
 	config := divisible(t, dir)
-	quickstart := filepath.Join(dir, "quickstart")
-	require.NoError(t, vlm.Create(quickstart, vlm.Small(), []string{"<think>", "</think>", "<answer>", "</answer>", "Left",
-		"Up"}, 1))
+	quickstart := tinymodel.Create(t, vlm.Small(), tinymodel.Tags, 1)
 	train := []string{"train", config, "--log", "warn", "actor_rollout_ref.model.path=" + quickstart}
 	run := func(c *exec.Cmd, said *bytes.Buffer, out string) map[string]string {
 		require.NoError(t, c.Run(), "%s", said)

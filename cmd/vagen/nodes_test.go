@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 )
 
@@ -35,13 +36,10 @@ func TestNodesOfTheCommandAreChecked(t *testing.T) {
 // devices.
 func divisible(t *testing.T, dir string) (config string) {
 	t.Helper()
-	model := filepath.Join(dir, "model")
 	shape := vlm.Small() // with several rows of several layers, but no larger: the size changes no order
 	shape.Layers, shape.Hidden, shape.FF, shape.Heads = 2, 32, 64, 2
 	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 32, 64, 1
-	require.NoError(
-		t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1),
-	)
+	model := tinymodel.Create(t, shape, tinymodel.Tags, 1)
 	config = filepath.Join(dir, "run.yaml")
 	require.NoError(t, os.WriteFile(config, []byte(`
 env: {name: frozenlake, config: {render_mode: vision, tile_size: 14, prompt: brief, format_reward: 0.1, turn_cost: 0.2}}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 )
 
@@ -29,7 +30,7 @@ func setup(t *testing.T) (config, out string) {
 	shape := vlm.Small()
 	shape.Layers, shape.Hidden = 1, 32
 	model := filepath.Join(dir, "model")
-	require.NoError(t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1))
+	require.NoError(t, vlm.Create(model, shape, tinymodel.Tags, 1))
 	config = filepath.Join(dir, "run.yaml")
 	require.NoError(t, os.WriteFile(config, []byte(`
 env: {name: frozenlake, config: {render_mode: text, prompt: brief, size: 2}}

@@ -7,16 +7,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 )
 
 func tiny(t *testing.T) *vlm.Model {
 	t.Helper()
-	dir := t.TempDir()
 	s := vlm.Shape{Family: "llama", Hidden: 16, FF: 24, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8, RopeTheta: 10000,
 		MaxPositions: 512}
-	require.NoError(t, vlm.Create(dir, s, nil, 1))
-	m, err := vlm.Open(t.Context(), dir, vlm.Options{Backend: "go"})
+	m, err := vlm.Open(t.Context(), tinymodel.Create(t, s, nil, 1), vlm.Options{Backend: "go"})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, m.Close()) })
 	return m

@@ -21,6 +21,14 @@ var (
 	_ track.Sink     = (*Journal)(nil)
 )
 
+// Lake is a configuration of FrozenLake in small pictures with brief prompts.
+func Lake() map[string]any {
+	return map[string]any{
+		"render_mode": "vision", "tile_size": 14, "prompt": "brief", "prompt_format": "answer", "max_actions_per_step": 1,
+		"turn_cost": 0.1,
+	}
+}
+
 // Small is a configuration for the guessing game that trains quickly.
 func Small() config.Config {
 	c := config.Default()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/enginestub"
+	"vagen/internal/tinymodel"
 	"vagen/policy"
 	"vagen/policy/engine"
 	"vagen/policy/vlm"
@@ -114,8 +115,10 @@ func TestARunIsRefusedIfLogProbsDiffer(t *testing.T) {
 		change func(c *config.Config, m *served)
 		says   string
 	}{
-		"raw":     {func(_ *config.Config, m *served) { m.raw = true }, "--logprobs-mode processed_logprobs"},
-		"weights": {func(_ *config.Config, m *served) { m.deaf, m.dir = true, tinyModel(t, 4) }, "other weights"},
+		"raw": {func(_ *config.Config, m *served) { m.raw = true }, "--logprobs-mode processed_logprobs"},
+		"weights": {func(_ *config.Config, m *served) {
+			m.deaf, m.dir = true, tinymodel.Create(t, tinymodel.Shape(), tinymodel.Lake, 4)
+		}, "other weights"},
 	} {
 		c := lake(t, "vllm")
 		c.Agent.Rollout.Temperature, c.Agent.Rollout.Engine.CheckLimit = 0.3, 0.01

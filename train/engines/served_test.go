@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/enginestub"
+	"vagen/internal/tinymodel"
+	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/policy/vlm/processor"
@@ -160,23 +162,6 @@ func (s *served) Tokenize(text string) []int32 {
 
 func (s *served) Decode(tokens []int32) string { return s.tok.Decode(tokens, tokenizer.KeepSpecial) }
 
-// words are tokens of their own of the tiny model.
-var words = []string{
-	"<answer>", "</answer>", "system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn",
-	" 1", " 2", " 3", " 4", "Left", "Down", "Right", "Up",
-}
-
-// tinyModel creates a model that the pure-Go backend trains in a moment.
-func tinyModel(t *testing.T, seed uint64) string {
-	t.Helper()
-	s := vlm.Small()
-	s.Layers, s.Hidden, s.FF, s.Heads, s.HeadDim, s.RopeSections = 1, 16, 16, 1, 16, [3]int{4, 2, 2}
-	s.VisionHidden, s.VisionFF, s.VisionHeads = 16, 16, 1
-	dir := filepath.Join(t.TempDir(), "model")
-	require.NoError(t, vlm.Create(dir, s, words, seed))
-	return dir
-}
-
 // serve starts servers of a model.
 func serve(t *testing.T, c *config.Config, n int, change func(i int, m *served)) []*enginestub.Stub {
 	t.Helper()
@@ -202,14 +187,11 @@ func lake(t *testing.T, engine string) config.Config {
 	t.Helper()
 	c := config.Default()
 	c.Model.Backend, c.Model.CacheTokens = "go", 64
-	c.Env.Name, c.Env.Config = "frozenlake", map[string]any{
-		"render_mode": "vision", "tile_size": 14, "prompt": "brief", "prompt_format": "answer", "max_actions_per_step": 1,
-		"turn_cost": 0.1,
-	}
+	c.Env.Name, c.Env.Config = "frozenlake", traintest.Lake()
 	c.Algorithm.Estimator, c.Critic.Kind = "masked_grpo", "none"
 	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 2, 2, 5
 	c.Rollout.Trajectories, c.Rollout.MaxTurns = 2, 2
-	c.Agent.Model.Path = tinyModel(t, 3)
+	c.Agent.Model.Path = tinymodel.Create(t, tinymodel.Shape(), tinymodel.Lake, 3)
 	c.Agent.Actor.MiniBatch, c.Agent.Actor.Optim.Rate = 2, 1e-2
 	c.Agent.Actor.Entropy = 0.1 // moves the weights also if all rewards of a group are equal
 	c.Agent.Rollout.Name = engine

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/enginestub"
+	"vagen/internal/tinymodel"
 	"vagen/policy"
 	"vagen/policy/engine"
 	"vagen/policy/loss"
@@ -65,7 +66,7 @@ func TestATeacherBehindServersIsATeacherInAFolder(t *testing.T) {
 			c.Trainer.Steps, c.Agent.Actor.MiniBatch = 1, 4
 			c.Agent.Actor.Loss.Mode, c.Agent.Actor.Loss.DistillKL, c.Agent.Actor.Loss.DistillTopK = "opd", test.kl, 3
 			c.Algorithm.Estimator, c.Agent.Actor.Entropy = "reinforce_plus_plus", 0
-			teacher := tinyModel(t, 4)
+			teacher := tinymodel.Create(t, tinymodel.Shape(), tinymodel.Lake, 4)
 			if !served {
 				c.Agent.Ref.Model.Path = teacher
 			} else {

@@ -15,6 +15,7 @@ import (
 	"vagen/env"
 	"vagen/env/frozenlake"
 	"vagen/env/remote"
+	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/train"
@@ -89,8 +90,7 @@ func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
 }
 
 func TestAModelOfThisProcessJudgesUnlessWorkersPlay(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "model")
-	require.NoError(t, vlm.Create(dir, vlm.Small(), nil, 1))
+	dir := tinymodel.Create(t, vlm.Small(), nil, 1)
 	check := func(more ...string) error {
 		c, err := config.Load("", append([]string{"env.name=sokoban", "model.backend=go",
 			"env.config={render_mode: text, prompt_format: wm, state_reward: {state_estimation: {enable: true, reward: 1}}}"},

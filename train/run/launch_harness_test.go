@@ -11,12 +11,14 @@ import (
 	"maps"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/floats"
+	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/policy/vlm"
@@ -26,21 +28,15 @@ import (
 )
 
 // lakeWords are texts that the tiny model encodes as one token each.
-var lakeWords = []string{
-	"<answer>", "</answer>", "system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn",
-	" 1", " 2", " 3", " 4", "Left", "Down", "Right", "Up",
-	rollout.DefaultRequest, rollout.DefaultHeading, // without them compact rows are long and slow
-}
+var lakeWords = append(slices.Clone(tinymodel.Lake),
+	rollout.DefaultRequest, rollout.DefaultHeading) // without them compact rows are long and slow
 
 // tinyRun is a configuration of two steps on FrozenLake in pictures, with a model
 // that the pure-Go backend trains in a moment.
 func tinyRun(harness string) config.Config {
 	c := config.Default()
 	c.Model.Backend, c.Model.CacheTokens = "go", 64
-	c.Env.Name, c.Env.Config = "frozenlake", map[string]any{
-		"render_mode": "vision", "tile_size": 14, "prompt": "brief", "prompt_format": "answer", "max_actions_per_step": 1,
-		"turn_cost": 0.1,
-	}
+	c.Env.Name, c.Env.Config = "frozenlake", traintest.Lake()
 	c.Algorithm.Estimator = "token_level_gae"
 	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 2, 2, 5
 	c.Rollout.Trajectories, c.Rollout.MaxTurns = 2, 4
@@ -52,14 +48,6 @@ func tinyRun(harness string) config.Config {
 		c.Rollout.WindowSize = &two
 	}
 	return c
-}
-
-// tinyShape is that of the smallest model with a vision tower.
-func tinyShape() vlm.Shape {
-	s := vlm.Small()
-	s.Layers, s.Hidden, s.FF, s.Heads, s.HeadDim, s.RopeSections = 1, 16, 16, 1, 16, [3]int{4, 2, 2}
-	s.VisionHidden, s.VisionFF, s.VisionHeads = 16, 16, 1
-	return s
 }
 
 // watched is a model that records the batches of its updates.
@@ -84,11 +72,11 @@ func (w watched) Update(
 func trainTiny(t *testing.T, c config.Config) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, vlm.Create(filepath.Join(dir, "model"), tinyShape(), lakeWords, 3))
+	model := tinymodel.Create(t, tinymodel.Shape(), lakeWords, 3)
 	w := watched{batches: sha256.New()}
 	r, err := Open(t.Context(), c, Options{Dir: filepath.Join(dir, "run"), Learner: func(ctx context.Context,
 		_ string) (_ policy.Learner, err error) {
-		w.Model, err = vlm.Open(ctx, filepath.Join(dir, "model"), ModelOptions(&c, nil))
+		w.Model, err = vlm.Open(ctx, model, ModelOptions(&c, nil))
 		return w, err
 	}})
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/tinymodel"
 	"vagen/internal/usage"
 	"vagen/policy/vlm"
 	"vagen/rollout/store"
@@ -134,8 +135,7 @@ func startPaced(b *testing.B, record func(*config.Config, string)) *paced {
 	c.Agent.Actor.UseKLLoss, c.Agent.Actor.Optim.Rate = true, 1e-5
 	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.TestFreq, c.Trainer.ValBefore = 1<<20, -1, -1, false
 	record(&c, p.dir)
-	c.Agent.Model.Path = filepath.Join(folder, "model")
-	require.NoError(b, vlm.Create(c.Agent.Model.Path, vlm.Small(), lakeWords, 3))
+	c.Agent.Model.Path = tinymodel.Create(b, vlm.Small(), lakeWords, 3)
 	r, err := Open(b.Context(), c, Options{Dir: filepath.Join(folder, "run")})
 	require.NoError(b, err)
 	p.run = r

@@ -13,6 +13,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/policy/vlm"
@@ -234,8 +235,7 @@ func TestPreflightSaysAllThatIsWrong(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 
-	dir := filepath.Join(t.TempDir(), "model")
-	require.NoError(t, vlm.Create(dir, tinyShape(), nil, 1))
+	dir := tinymodel.Create(t, tinymodel.Shape(), nil, 1)
 	c.Agent.Model.Path, c.Critic.Model.Path, c.Env.Name, c.Agent.Ref.Model.Path = dir, "", "frozenlake", ""
 	require.NoError(t, preflightOf(t, &c, builtin.Registry()))
 

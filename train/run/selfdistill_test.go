@@ -11,6 +11,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/frozenlake"
+	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/policy/vlm"
@@ -27,8 +28,7 @@ func selfTaught(t *testing.T) config.Config {
 	c.Agent.Actor.Loss.Mode, c.Algorithm.SelfDistill.Teacher = "ref_kl", "shortest_path"
 	c.Data.TrainBatch, c.Trainer.TestFreq, c.Trainer.ValBefore, c.Trainer.SaveFreq = 1, -1, false, 1
 	c.Rollout.MaxTurns = 2
-	c.Agent.Model.Path = filepath.Join(t.TempDir(), "model")
-	require.NoError(t, vlm.Create(c.Agent.Model.Path, tinyShape(), lakeWords, 3))
+	c.Agent.Model.Path = tinymodel.Create(t, tinymodel.Shape(), lakeWords, 3)
 	return c
 }
 

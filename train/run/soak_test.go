@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 	"vagen/train/track"
 )
@@ -58,8 +59,7 @@ func TestTrainingTakesFlatMemory(t *testing.T) {
 	c.Trainer.Logger = []string{"jsonl", "tensorboard"}
 	played := filepath.Join(dir, "trajectories")
 	c.Trainer.RolloutDir, c.Trainer.LogImage.Enable = &played, true
-	require.NoError(t, vlm.Create(filepath.Join(dir, "model"), tinyShape(), lakeWords, 3))
-	c.Agent.Model.Path = filepath.Join(dir, "model")
+	c.Agent.Model.Path = tinymodel.Create(t, tinymodel.Shape(), lakeWords, 3)
 	r, err := Open(t.Context(), c, Options{Dir: filepath.Join(dir, "run")})
 	require.NoError(t, err)
 	m := r.Learner.(*vlm.Model)

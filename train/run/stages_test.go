@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/policy"
-	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/evaluation"
 	"vagen/train/proof"
@@ -21,10 +21,9 @@ import (
 // taughtRun is tinyRun after a supervised stage of six steps on lessons.
 func taughtRun(t *testing.T, stage string) config.Config {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "model")
-	require.NoError(t, vlm.Create(dir, tinyShape(), lakeWords, 3))
 	c := tinyRun("concat")
-	c.Agent.Model.Path, c.Trainer.Stage, c.Rollout.MaxTurns = dir, stage, 2
+	c.Agent.Model.Path = tinymodel.Create(t, tinymodel.Shape(), lakeWords, 3)
+	c.Trainer.Stage, c.Rollout.MaxTurns = stage, 2
 	s := &c.SFT
 	s.Lessons.Teacher, s.Lessons.Episodes, s.Lessons.Noise = "shortest_path", 12, 0.3
 	s.Batch, s.Steps, s.TestFreq, s.SaveFreq, s.ValFraction = 4, 6, 3, 2, 0.2

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env/builtin"
+	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/policy/vlm"
@@ -22,8 +23,7 @@ import (
 
 // templateModel is a small model with a chat template that asks for responses with a text.
 func templateModel(t *testing.T, asks string) string {
-	dir := filepath.Join(t.TempDir(), "model")
-	require.NoError(t, vlm.Create(dir, tinyShape(), nil, 1))
+	dir := tinymodel.Create(t, tinymodel.Shape(), nil, 1)
 	template := `{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}` +
 		`{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n` + asks + `' }}{%- endif %}`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o644))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/run"
@@ -47,10 +48,7 @@ func TestThePageFollowsARunThatTrains(t *testing.T) {
 	shape := vlm.Small()
 	shape.Layers, shape.Hidden, shape.FF, shape.Heads = 1, 32, 32, 1
 	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 16, 16, 1
-	model := filepath.Join(t.TempDir(), "model")
-	require.NoError(
-		t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1),
-	)
+	model := tinymodel.Create(t, shape, tinymodel.Tags, 1)
 	c, err := config.Load(
 		"",
 		"env.name=frozenlake",
