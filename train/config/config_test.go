@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/advantage"
 	"vagen/internal/golden"
 	"vagen/internal/traintest"
 	"vagen/train/config"
@@ -155,17 +154,6 @@ func TestLevelsOverlapWhenTheyDo(t *testing.T) {
 	c.Env.Name, c.Env.Seed, c.Env.ValSeed, c.Data.TrainBatch, c.Trainer.Steps = "x", 1<<61, -1<<61, config.MaxEpisodes,
 		1<<30
 	require.NoError(t, c.Validate(), "no sum overflows")
-}
-
-// TestEveryEstimatorHasAConfiguration: each name of package advantage can be
-// trained with.
-func TestEveryEstimatorHasAConfiguration(t *testing.T) {
-	for _, name := range advantage.Names() {
-		c := config.Default()
-		c.Env.Name, c.Algorithm.Estimator, c.Rollout.Trajectories = "x", name, 2
-		c.Critic.OnTurnEnds = name == "turn_wise_gae"
-		require.NoError(t, c.Validate(), name)
-	}
 }
 
 // TestConfigurationsComeBackFromYAML writes configurations of random settings,

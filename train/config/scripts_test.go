@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/golden"
 	"vagen/internal/traintest"
 	"vagen/train/config"
 )
@@ -20,7 +20,7 @@ import (
 // testdata/meanings.txt, as a preset does: the settings that are not the defaults, and notes.
 func TestEveryOriginalScriptLoadsWithItsSystemItsBaseFileAndWithout(t *testing.T) {
 	meanings := map[string]map[string][]string{}
-	branches := scripts(t)
+	branches := golden.Table[map[string]map[string]string](t, "scripts.yaml")
 	for branch, of := range map[string]struct {
 		base    string
 		systems []string
@@ -72,13 +72,6 @@ func TestEveryOriginalScriptLoadsWithItsSystemItsBaseFileAndWithout(t *testing.T
 
 const paths = " data.train_files=t.yaml data.val_files=v.yaml" +
 	" trainer.default_local_dir=d trainer.rollout_data_dir=r trainer.validation_data_dir=v"
-
-func scripts(t *testing.T) (branches map[string]map[string]string) {
-	raw, err := os.ReadFile("testdata/scripts.yaml")
-	require.NoError(t, err)
-	require.NoError(t, yaml.Unmarshal(raw, &branches))
-	return branches
-}
 
 // meaning lists the settings of a configuration that differ from the defaults, and its notes in any order. What a run
 // stores, and the native form that vagen config import writes, mean the same and have no notes.

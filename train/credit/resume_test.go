@@ -12,24 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/advantage"
+	"vagen/internal/traintest"
 	"vagen/train/credit"
 )
 
 // written are the contents of all files of a measurement.
 func written(t testing.TB, m *credit.Measurement) map[string]string {
 	t.Helper()
-	out := map[string]string{}
-	root := filepath.Join(m.Run, credit.Folder)
-	require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		name, _ := filepath.Rel(root, path)
-		out[name] = string(raw)
-		return err
-	}))
-	return out
+	return traintest.Files(t, filepath.Join(m.Run, credit.Folder))
 }
 
 // all changes nothing.

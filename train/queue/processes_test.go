@@ -33,21 +33,11 @@ const roleVariable = "VAGEN_QUEUE_ROLE"
 
 func TestMain(m *testing.M) {
 	pace.Hurry()
-	switch os.Getenv(roleVariable) {
-	case "":
-		os.Exit(m.Run())
-	case "worker":
-		workerProcess()
-	case "trainer":
-		if err := trainerProcess(); err != nil {
-			fmt.Fprintln(os.Stderr, "trainer:", err)
-			os.Exit(1)
-		}
-	}
+	traintest.Main(m, roleVariable, map[string]func() error{"worker": workerProcess, "trainer": trainerProcess})
 }
 
 // workerProcess plays until SIGTERM. An episode whose level is poisonous ends the process.
-func workerProcess() {
+func workerProcess() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	o := queue.DefaultWorkerOptions()
@@ -61,10 +51,7 @@ func workerProcess() {
 		}
 		traintest.DieOnce("worker", e.Group*8+e.Index)
 	}
-	if err := queue.Work(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "worker:", err)
-		os.Exit(1)
-	}
+	return queue.Work(ctx, o)
 }
 
 // job is what a trainer process plays.

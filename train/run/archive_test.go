@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/traintest"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/config"
@@ -24,19 +25,6 @@ func shot(step int) []*rollout.Trajectory {
 	}
 	return []*rollout.Trajectory{{Episode: rollout.Episode{Env: "x", Seed: int64(step)}, End: rollout.EndDone,
 		Turns: []rollout.Turn{{Observation: env.Observation{Text: "<image>", Images: []image.Image{im}}}}}}
-}
-
-func files(t *testing.T, dir string) map[string]string {
-	out := map[string]string{}
-	require.NoError(t, filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
-		if err != nil || info.IsDir() {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		out[path[len(dir):]] = string(raw)
-		return err
-	}))
-	return out
 }
 
 // TestEpisodesOfAResumedRunAreThoseOfAnUninterruptedOne: files that a stopped run wrote
@@ -67,7 +55,7 @@ func TestEpisodesOfAResumedRunAreThoseOfAnUninterruptedOne(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(stopped, "step_4.parquet"))
 	require.NoFileExists(t, filepath.Join(stopped, "step_4.scores.parquet"))
 	play(stopped, 3, 4, 5)
-	require.Equal(t, files(t, whole), files(t, stopped))
+	require.Equal(t, traintest.Files(t, whole), traintest.Files(t, stopped))
 
 	undone := filepath.Join(t.TempDir(), "c")
 	a, err := claimed(undone, owner.Run{ID: "R", Folder: "run"}, &c, -1)
@@ -124,7 +112,7 @@ func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "step_7.parquet"), nil, 0o644))
 	_, err = claim(dir, first)
 	require.ErrorIs(t, err, ErrExists)
-	require.Equal(t, map[string]string{"/step_7.parquet": ""}, files(t, dir), "nothing is changed")
+	require.Equal(t, map[string]string{"step_7.parquet": ""}, traintest.Files(t, dir), "nothing is changed")
 
 	_, err = claim(filepath.Join(dir, "step_7.parquet"), first)
 	require.Error(t, err, "it is no folder")

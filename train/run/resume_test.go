@@ -24,9 +24,10 @@ import (
 	"vagen/train/track"
 )
 
-// childFolder names the run folder of a process that TestMain turns into a run, and
-// childStaleness its run.max_staleness if it collects ahead.
+// childRole is run in a process that TestMain turns into a run, childFolder names its folder, and childStaleness is its
+// run.max_staleness if it collects ahead.
 const (
+	childRole      = "VAGEN_TEST_ROLE"
 	childFolder    = "VAGEN_TEST_RUN_FOLDER"
 	childStaleness = "VAGEN_TEST_RUN_STALENESS"
 )
@@ -42,18 +43,13 @@ func childRun(staleness int) config.Config {
 }
 
 func TestMain(m *testing.M) {
-	dir := os.Getenv(childFolder)
-	if dir == "" {
-		os.Exit(m.Run())
-	}
-	staleness, err := strconv.Atoi(os.Getenv(childStaleness))
-	if err == nil {
-		err = trainIn(context.Background(), dir, childRun(staleness), nil)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	traintest.Main(m, childRole, map[string]func() error{"run": func() error {
+		staleness, err := strconv.Atoi(os.Getenv(childStaleness))
+		if err != nil {
+			return err
+		}
+		return trainIn(context.Background(), os.Getenv(childFolder), childRun(staleness), nil)
+	}})
 }
 
 // slowSaver saves slowly in the background, so that processes are also killed during
@@ -190,7 +186,7 @@ func killRuns(t *testing.T, staleness int) {
 	// Later processes are killed later, so that the run ends on any machine.
 	for life := 10 * time.Millisecond; ; life += 4 * time.Millisecond {
 		child := exec.CommandContext(t.Context(), os.Args[0])
-		child.Env = append(os.Environ(), childFolder+"="+dir, childStaleness+"="+strconv.Itoa(staleness))
+		child.Env = append(os.Environ(), childRole+"=run", childFolder+"="+dir, childStaleness+"="+strconv.Itoa(staleness))
 		var complaint strings.Builder
 		child.Stderr = &complaint
 		require.NoError(t, child.Start())
