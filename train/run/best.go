@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -20,11 +19,7 @@ func (f *Folder) SaveBest(ctx context.Context, b train.Best, save func(ctx conte
 		if err := save(ctx, dir); err != nil {
 			return err
 		}
-		raw, err := json.MarshalIndent(b, "", "  ")
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(dir, "best.json"), append(raw, '\n'), 0o644)
+		return durable.WriteJSON(filepath.Join(dir, "best.json"), b)
 	})
 }
 

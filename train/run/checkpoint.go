@@ -101,26 +101,18 @@ func (c *Checkpoints) write(
 	if err := save(ctx, dir); err != nil {
 		return err
 	}
-	state, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
 	if err := errors.Join(
-		os.WriteFile(filepath.Join(dir, stateName), append(state, '\n'), 0o644),
+		durable.WriteJSON(filepath.Join(dir, stateName), s),
 		os.WriteFile(filepath.Join(dir, rundir.ConfigName), settings, 0o644),
 		savePrefetched(dir, s.Prefetched),
 	); err != nil {
 		return err
 	}
 	m, err := durable.Sums(ctx, dir, rundir.ManifestName)
-	if err != nil {
-		return err
+	if err == nil {
+		err = durable.WriteJSON(filepath.Join(dir, rundir.ManifestName), m)
 	}
-	raw, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, rundir.ManifestName), append(raw, '\n'), 0o644); err != nil {
 		return err
 	}
 	return durable.SyncTree(dir)

@@ -32,7 +32,7 @@ func (r *Run) export(
 	ctx context.Context, learner policy.Learner,
 ) (func(ctx context.Context, dir string, s train.State) error, error) {
 	adapted := r.Config.Agent.Model.LoRARank > 0 || r.Config.Agent.Model.Adapter != ""
-	merged := filepath.Join(r.Folder.Path, "hf", "merged.tmp")
+	merged := filepath.Join(r.Folder.Path, exportFolder, "merged.tmp")
 	merges := adapted && slices.Contains(r.Config.Hub.Contents, config.HubModel)
 	if merges {
 		e, ok := policy.As[policy.Exporter](learner)

@@ -86,7 +86,20 @@ func (o observer) Estimated(step int, scores []store.Scores) error {
 	return nil
 }
 
-// Validated writes the episodes of a validation.
+// Validated writes the episodes of a validation and the curve.
 func (o observer) Validated(step int, ts []*rollout.Trajectory) error {
-	return o.run.validated(step, ts)
+	r := o.run
+	if a := r.archives.validations; a != nil {
+		if err := a.add(step, ts); err != nil {
+			return err
+		}
+	}
+	shown, err := r.Config.Trainer.Shown(ts)
+	if err != nil {
+		return err
+	}
+	if err := r.Folder.SaveEpisodes(step, shown, len(shown)); err != nil {
+		return err
+	}
+	return r.draw()
 }

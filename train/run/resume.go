@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"vagen/internal/durable"
 	"vagen/internal/regular"
 	"vagen/train"
 	"vagen/train/config"
@@ -103,17 +102,11 @@ func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("run: metrics: %w", err)
 	}
-	kept, events, err := track.KeepLines(raw, func(e track.Event) bool { return after(e, from) })
-	if err != nil {
-		return nil, fmt.Errorf("run: metrics: %s: %w", path, err)
-	}
-	if err := durable.WriteFile(path, kept); err != nil {
-		return nil, fmt.Errorf("run: metrics: %w", err)
-	}
+	events, err := f.keep(path, raw, from)
 	for i := range events {
 		events[i].Total = total
 	}
-	return events, nil
+	return events, err
 }
 
 // lastSave is the latest step at which metrics.jsonl reports a checkpoint; ok is

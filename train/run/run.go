@@ -12,7 +12,6 @@ import (
 	"vagen/env"
 	"vagen/policy"
 	"vagen/policy/vlm"
-	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/proof"
@@ -194,23 +193,6 @@ func (r *Run) trainer() *train.Trainer {
 		t.Dealer = r.queue
 	}
 	return t
-}
-
-// validated writes the episodes of a validation and the curve.
-func (r *Run) validated(step int, ts []*rollout.Trajectory) error {
-	if a := r.archives.validations; a != nil {
-		if err := a.add(step, ts); err != nil {
-			return err
-		}
-	}
-	shown, err := r.Config.Trainer.Shown(ts)
-	if err != nil {
-		return err
-	}
-	if err := r.Folder.SaveEpisodes(step, shown, len(shown)); err != nil {
-		return err
-	}
-	return r.draw()
 }
 
 func (r *Run) draw() error {

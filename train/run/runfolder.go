@@ -148,18 +148,23 @@ func (f *Folder) inherit(from string, at *train.State) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		if raw, _, err = track.KeepLines(raw, func(e track.Event) bool { return after(e, at) }); err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	if err == nil {
-		err = durable.WriteFile(f.dir().Path(rundir.MetricsName), raw)
-	}
 	if err != nil {
 		return fmt.Errorf("run: metrics: %w", err)
 	}
-	return nil
+	_, err = f.keep(path, raw, at)
+	return err
+}
+
+// keep replaces the folder's metrics by the lines of a file up to a checkpoint, and returns their events.
+func (f *Folder) keep(path string, raw []byte, at *train.State) ([]track.Event, error) {
+	kept, events, err := track.KeepLines(raw, func(e track.Event) bool { return after(e, at) })
+	if err != nil {
+		return nil, fmt.Errorf("run: metrics: %s: %w", path, err)
+	}
+	if err := durable.WriteFile(f.dir().Path(rundir.MetricsName), kept); err != nil {
+		return nil, fmt.Errorf("run: metrics: %w", err)
+	}
+	return events, nil
 }
 
 // Metrics opens metrics.jsonl for appending.
