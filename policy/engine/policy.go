@@ -217,26 +217,16 @@ func (p *Policy) room(t *turn) error {
 // answer requests the response of a turn.
 func (p *Policy) answer(ctx context.Context, t *turn, s policy.Sampling) error {
 	tokens, pics := t.all()
-	short, places, err := p.codec.collapse(tokens, pics)
+	r, err := p.fleet.request(tokens, pics)
 	if err != nil {
 		return fmt.Errorf("engine: conversation %d: %w", t.prompt.Conversation, err)
 	}
-	f := p.fleet
-	r := &request{
-		model: f.model, tokens: short, prompt: tokens, places: places, vocab: p.codec.vocab,
-		stop: p.codec.stops(), seed: t.prompt.Seed, max: t.max, Sampling: s,
-	}
-	if f.current != nil && f.current.Adapter {
-		r.model, r.lora = f.current.Name, true
-	}
-	for _, pic := range pics {
-		r.urls = append(r.urls, pic.url)
-	}
+	r.seed, r.max, r.Sampling = t.prompt.Seed, t.max, s
 	var preferred *server
 	if t.chat != nil {
 		preferred = t.chat.server
 	}
-	t.response, t.server, err = f.send(ctx, r, preferred, t.prompt.Conversation)
+	t.response, t.server, err = p.fleet.send(ctx, r, preferred, t.prompt.Conversation)
 	return err
 }
 

@@ -55,6 +55,23 @@ type request struct {
 	scoring *scoring // log-probs of the prompt, for Fleet.Score; nil asks for none
 }
 
+// request returns a request of the fleet's model or adapter about tokens with their images.
+func (f *Fleet) request(tokens []int32, pics []picture) (*request, error) {
+	short, places, err := f.codec.collapse(tokens, pics)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{model: f.model, tokens: short, prompt: tokens, places: places, vocab: f.codec.vocab,
+		stop: f.codec.stops()}
+	if f.current != nil && f.current.Adapter {
+		r.model, r.lora = f.current.Name, true
+	}
+	for _, pic := range pics {
+		r.urls = append(r.urls, pic.url)
+	}
+	return r, nil
+}
+
 // response is an answer in the terms of this package.
 type response struct {
 	tokens   []int32
@@ -79,11 +96,7 @@ type span struct {
 
 // checkPrompt reports whether the server read the prompt that was sent.
 func (r *request) checkPrompt(a *response) error {
-	if a.prompt != nil && !slices.Equal(a.prompt, r.prompt) {
-		at := 0
-		for at < len(a.prompt) && at < len(r.prompt) && a.prompt[at] == r.prompt[at] {
-			at++
-		}
+	if at := difference(a.prompt, r.prompt); a.prompt != nil && at >= 0 {
 		return fmt.Errorf("it has %d tokens, %d were meant, and they differ from token %d on%s", len(a.prompt), len(r.prompt),
 			at, r.hint())
 	}

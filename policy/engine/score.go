@@ -130,22 +130,13 @@ func (f *Fleet) scoreRow(ctx context.Context, rows *policy.Rows, row int, want [
 			pics = append(pics, pic)
 		}
 	}
-	short, places, err := f.codec.collapse(tokens, pics)
+	r, err := f.request(tokens, pics)
 	if err != nil {
 		return nil, err
 	}
 	want = slices.Clone(want)
 	want[0] = false // follows nothing
-	r := &request{
-		model: f.model, tokens: short, prompt: tokens, places: places, vocab: f.codec.vocab, stop: f.codec.stops(),
-		max: 1, Sampling: policy.Sampling{Temperature: 1}, scoring: &scoring{want, top},
-	}
-	if f.current != nil && f.current.Adapter {
-		r.model, r.lora = f.current.Name, true
-	}
-	for _, pic := range pics {
-		r.urls = append(r.urls, pic.url)
-	}
+	r.max, r.Sampling, r.scoring = 1, policy.Sampling{Temperature: 1}, &scoring{want, top}
 	a, _, err := f.send(ctx, r, nil, uint64(row))
 	switch {
 	case err != nil:

@@ -155,16 +155,16 @@ func (v *vllm) generate(ctx context.Context, base string, r *request) (*response
 	var a vllmAnswer
 	const path = "/inference/v1/generate"
 	if err := v.call(ctx, base, http.MethodPost, path, newVLLMRequest(r), &a); err != nil {
-		var s *serverError
-		if errors.As(err, &s) && s.status == http.StatusBadRequest && noRoom(s.detail) {
-			s.cause = policy.ErrNoRoom
-		}
-		if errors.As(err, &s) && s.status == http.StatusBadRequest && r.scoring != nil &&
-			strings.Contains(s.detail, "logprobs") {
-			s.detail = fmt.Sprintf("start vLLM with --max-logprobs %d: %s", r.scoring.top, s.detail)
-		}
-		if errors.As(err, &s) && s.status == http.StatusForbidden {
-			s.detail = "start vLLM with --enable-scale-out: " + s.detail
+		if s, ok := errors.AsType[*serverError](err); ok {
+			if s.status == http.StatusBadRequest && noRoom(s.detail) {
+				s.cause = policy.ErrNoRoom
+			}
+			if s.status == http.StatusBadRequest && r.scoring != nil && strings.Contains(s.detail, "logprobs") {
+				s.detail = fmt.Sprintf("start vLLM with --max-logprobs %d: %s", r.scoring.top, s.detail)
+			}
+			if s.status == http.StatusForbidden {
+				s.detail = "start vLLM with --enable-scale-out: " + s.detail
+			}
 		}
 		return nil, err
 	}
