@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,9 +20,7 @@ func (t *Trainer) supervises() bool { return t.Config.Trainer.Stage == config.St
 
 // prepareSupervised is prepare for the supervised stage, which plays no episodes.
 func (t *Trainer) prepareSupervised(ctx context.Context, runs bool) error {
-	if t.Log == nil {
-		t.Log = slog.New(slog.DiscardHandler)
-	}
+	t.Log = cmp.Or(t.Log, slog.New(slog.DiscardHandler))
 	if t.Examples == nil {
 		t.Config = t.Config.Supervised()
 	}

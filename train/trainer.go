@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,9 +200,7 @@ func (t *Trainer) prepareEpisodes(ctx context.Context) error {
 	if t.Envs == nil {
 		return fmt.Errorf("train: %w: Trainer needs Envs", config.ErrConfig)
 	}
-	if t.Log == nil {
-		t.Log = slog.New(slog.DiscardHandler)
-	}
+	t.Log = cmp.Or(t.Log, slog.New(slog.DiscardHandler))
 	if err := t.openLevels(ctx); err != nil {
 		return err
 	}

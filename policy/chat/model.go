@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -58,9 +59,7 @@ func New(o Options) (*Model, error) {
 	m.sent = append(m.sent, m.dialect.optional()...)
 	// "" would match an error that names no field
 	m.sent = slices.DeleteFunc(m.sent, func(name string) bool { return name == "" })
-	if m.log == nil {
-		m.log = slog.New(slog.DiscardHandler)
-	}
+	m.log = cmp.Or(m.log, slog.New(slog.DiscardHandler))
 	if o.Transport == nil {
 		t := transport.Default()
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = o.Concurrency, o.Concurrency

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,10 +50,8 @@ func Open(ctx context.Context, codec *Codec, o Options) (*Fleet, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	f := &Fleet{opts: o, codec: codec, log: o.Log, changed: make(chan struct{}), nonce: nonce()}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
-	}
+	f := &Fleet{opts: o, codec: codec, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), changed: make(chan struct{}),
+		nonce: nonce()}
 	w := newWire(&o)
 	f.wire = w
 	if f.api = &(vllm{w, o.Model}); o.Kind == SGLang {

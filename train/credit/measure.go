@@ -104,9 +104,7 @@ func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("credit: %w: %w", ErrOptions, err)
 	}
-	if m.Log == nil {
-		m.Log = slog.New(slog.DiscardHandler)
-	}
+	m.Log = cmp.Or(m.Log, slog.New(slog.DiscardHandler))
 	claims, missing, err := m.Step.claimsOf(m.Estimators, m.Params)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,10 +76,8 @@ func wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, log *
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{Model: m, config: c, fleet: fleet, policy: engine.NewPolicy(fleet), log: log, changed: true}
-	if l.log == nil {
-		l.log = slog.New(slog.DiscardHandler)
-	}
+	l := &Learner{Model: m, config: c, fleet: fleet, policy: engine.NewPolicy(fleet), changed: true,
+		log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 	if err := l.openFolder(dir); err != nil {
 		return nil, errors.Join(err, fleet.Close())
 	}

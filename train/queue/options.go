@@ -260,10 +260,7 @@ func (o *Connection) certificate() (tls.Certificate, error) {
 }
 
 func (o *Connection) log() *slog.Logger {
-	if o.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return o.Log
+	return cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 }
 
 // access converts an error of a connection: those about credentials wrap ErrAccess, those about

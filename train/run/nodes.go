@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,7 @@ func (o *Options) openModel(ctx context.Context, c *config.Config) (*vlm.Model, 
 // end: otherwise a signal for all processes would interrupt the update that rank 0 finishes before it
 // saves.
 func Follow(ctx context.Context, c config.Config, o Options) (err error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if err := errors.Join(c.PinAutotune(), o.Registries.Validate(&c), o.checkNodes(&c)); err != nil {
 		return err
 	}

@@ -202,9 +202,7 @@ func (o *Options) checkTemplate(ctx context.Context, c *config.Config, p *prepar
 // prepare completes configuration and options, opens environments and start states, and
 // tries environments and the model's files.
 func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if !o.measuring {
 		if err := c.PinAutotune(); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package sft
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -66,9 +67,7 @@ type opener struct {
 // Errors wrap config.ErrConfig; those about files also wrap ErrExample and name file, record
 // and field. log may be nil.
 func Open(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*Data, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	o := &opener{config: c, envs: envs}
 	train, held, err := o.read(ctx)
 	if err != nil {

@@ -8,6 +8,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -167,10 +168,7 @@ func (h *host) policy(ctx context.Context, version []byte) (p policy.Policy, err
 }
 
 func (h *host) log() *slog.Logger {
-	if h.opts.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return h.opts.Log
+	return cmp.Or(h.opts.Log, slog.New(slog.DiscardHandler))
 }
 
 // unfollow closes the connections to the servers of a run.

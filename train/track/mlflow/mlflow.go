@@ -4,6 +4,7 @@ package mlflow
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,9 +97,7 @@ func New(o Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(context.Background())
 	m := &Sink{
 		client: client, o: o, path: filepath.Join(o.Dir, mlflowName), log: o.Log, stop: stop, start: time.Now(),

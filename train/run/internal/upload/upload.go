@@ -2,6 +2,7 @@
 package upload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -33,9 +34,7 @@ func New(c *config.Config, log *slog.Logger) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: huggingface_hub.repo_id: %w", config.ErrConfig, err)
 	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Queue{client: client, c: &c.Hub, log: log}, nil
 }
 
