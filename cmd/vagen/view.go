@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"vagen/internal/cli"
+	"vagen/internal/origin"
 	"vagen/train/view"
 )
 
@@ -66,7 +67,7 @@ func viewRuns(ctx context.Context, c *cli.Call, s *view.Server, addr string, ope
 	if s.Key != "" {
 		page.RawQuery = url.Values{"key": {s.Key}}.Encode()
 	}
-	if at, ok := ln.Addr().(*net.TCPAddr); s.Key != "" || !ok || at.IP.IsLoopback() {
+	if s.Key != "" || origin.Local(ln.Addr()) {
 		fmt.Fprintf(c.Out, "%s\n", &page)
 		if open {
 			openBrowser(ctx, c, page.String())

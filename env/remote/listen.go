@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"vagen/internal/origin"
 )
 
 // ListenAndServe serves at a TCP address such as "127.0.0.1:8000" until ctx ends, and
@@ -29,7 +31,7 @@ func (s *Server) ListenAndServe(ctx context.Context, addr string) error {
 // A server without an APIKey serves only loopback addresses and Unix sockets; for
 // others the error wraps ErrKeyNeeded.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	if s.o.APIKey == "" && !local(ln.Addr()) {
+	if s.o.APIKey == "" && !origin.Local(ln.Addr()) {
 		err := fmt.Errorf("remote: listen at %s, which other machines can reach: %w; set one or listen at 127.0.0.1",
 			ln.Addr(), ErrKeyNeeded)
 		return errors.Join(err, ln.Close(), s.Close(ctx))
@@ -79,15 +81,4 @@ func announceIdle(h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
-}
-
-// local reports whether an address can be reached from this machine only.
-func local(a net.Addr) bool {
-	switch a := a.(type) {
-	case *net.TCPAddr:
-		return a.IP.IsLoopback()
-	case *net.UnixAddr:
-		return true
-	}
-	return false
 }

@@ -49,7 +49,7 @@ func (s *Server) knownHost(r *http.Request) bool {
 			return false
 		}
 	}
-	return origin.Loopback(name)
+	return origin.Loopback(r.Host)
 }
 
 func (s *Server) listedHost(name string) bool {

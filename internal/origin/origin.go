@@ -4,7 +4,6 @@ package origin
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -83,9 +82,5 @@ func port(u *url.URL) string {
 // Unencrypted reports whether requests to an address leave the machine without encryption.
 func Unencrypted(address string) bool {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return ip == nil || !ip.IsLoopback()
+	return err == nil && u.Scheme == "http" && !Loopback(u.Host)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/origin"
 	"vagen/rollout/gateway/internal/dialect"
 )
 
@@ -79,7 +80,7 @@ func New(o Settings) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: listen: %w", err)
 	}
-	if at, ok := l.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && o.Token == "" {
+	if !origin.Local(l.Addr()) && o.Token == "" {
 		return nil, errors.Join(fmt.Errorf("gateway: listen at %s: %w", l.Addr(), ErrToken), l.Close())
 	}
 	if o.Host == "" {

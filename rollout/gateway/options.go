@@ -3,12 +3,11 @@ package gateway
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
-	"strings"
 
 	"vagen/env"
 	"vagen/internal/field"
+	"vagen/internal/origin"
 )
 
 // Values of Options.Constraints.
@@ -69,7 +68,7 @@ func (o *Options) Validate() error {
 	}
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		f.Bad("listen", "%q is not allowed, must be host:port", o.Listen)
-	} else if !loopback(o.Listen) && o.TokenEnv == "" {
+	} else if !origin.Loopback(o.Listen) && o.TokenEnv == "" {
 		f.Bad("listen", "other machines reach %q, so that token_env must name an environment variable with a token", o.Listen)
 	}
 	if !(o.RewardTimeout > 0 && o.RewardTimeout <= 1e6) {
@@ -80,14 +79,4 @@ func (o *Options) Validate() error {
 		f.Bad("processes", "%d is not allowed, must not be negative, and 0 with wait, which starts no agents", o.Processes)
 	}
 	return f.Err()
-}
-
-// loopback reports whether only this machine reaches an address host:port.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
-	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"vagen/internal/origin"
 	"vagen/rollout/gateway/internal/dialect"
 )
 
@@ -43,7 +44,7 @@ func (g *Gateway) handler() http.Handler {
 				"below an episode's address with /v1", r.Method, r.URL.Path)})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !loopback(r.Host) &&
+		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !origin.Loopback(r.Host) &&
 			!strings.EqualFold(r.Host, g.o.Host) {
 			fail(w, r, &dialect.Error{Status: http.StatusForbidden, Field: "Host", Message: "web pages, and " +
 				"without a token other names than those of this machine and the option host, are not allowed"})

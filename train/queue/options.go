@@ -17,6 +17,7 @@ import (
 
 	"vagen/internal/field"
 	"vagen/internal/natsurl"
+	"vagen/internal/origin"
 	"vagen/internal/regular"
 	"vagen/internal/transport"
 	"vagen/rollout"
@@ -173,7 +174,7 @@ func (o *Options) Check() error {
 		host, _, err := natsurl.Listen(o.Listen)
 		if err != nil {
 			c.Add("Listen", fmt.Errorf("queue: Listen: %w: %w", ErrOption, err))
-		} else if ip := net.ParseIP(host); !o.hasKey() && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		} else if !o.hasKey() && !origin.Loopback(host) {
 			c.Bad("Listen", "%q, which other machines can reach: set Key, a token or password, or listen on 127.0.0.1", o.Listen)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"vagen/internal/origin"
 )
 
 // ErrKeyNeeded means that other machines can reach an address that is served without a
@@ -20,7 +22,7 @@ const stopTime = 2 * time.Second
 // Serve serves a listener until ctx ends, and closes it. Without a key it serves only
 // loopback addresses and Unix sockets; for others the error wraps ErrKeyNeeded.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	if at, ok := ln.Addr().(*net.TCPAddr); ok && s.Key == "" && !at.IP.IsLoopback() {
+	if s.Key == "" && !origin.Local(ln.Addr()) {
 		err := fmt.Errorf("view: address: %v, which other machines can reach: %w; set one or listen at 127.0.0.1", ln.Addr(),
 			ErrKeyNeeded)
 		return errors.Join(err, ln.Close())
