@@ -92,5 +92,10 @@ func (c Compact) heading() string {
 }
 
 // DefaultSummary returns the default length of summaries: a quarter of Total, at
-// most the longest response of a turn.
-func DefaultSummary(total, perTurn int) int { return max(1, min(perTurn, total/4)) }
+// most the longest response of a turn, which it is without a Total.
+func DefaultSummary(total, perTurn int) int {
+	if total <= 0 {
+		return perTurn
+	}
+	return max(1, min(perTurn, total/4))
+}

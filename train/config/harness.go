@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"strconv"
@@ -12,13 +13,7 @@ import (
 // NewHarness returns the harness of a configuration.
 func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
 	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: c.Trainer.CompactBudget,
-		Summary: c.Trainer.CompactSummary}}
-	if o.Compact.Summary == 0 {
-		o.Compact.Summary = c.PerTurn()
-		if o.Compact.Total > 0 {
-			o.Compact.Summary = rollout.DefaultSummary(o.Compact.Total, c.PerTurn())
-		}
-	}
+		Summary: cmp.Or(c.Trainer.CompactSummary, rollout.DefaultSummary(c.Trainer.CompactBudget, c.PerTurn()))}}
 	if c.Rollout.WindowSize != nil {
 		o.Window = *c.Rollout.WindowSize
 	}

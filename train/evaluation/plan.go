@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"vagen/rollout/evaluate"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/envs"
 	"vagen/train/judges"
 )
 
@@ -198,11 +200,9 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 		pl.Retry = rollout.DefaultRetry()
 	}
 	if state != nil {
-		j, err := client.Judge(state, e.models.Dial(client.Dial(nil)))
-		if err != nil {
-			return evaluate.Task{}, fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
+		if err := envs.SetJudge(registry, state, e.models.Dial(client.Dial(nil))); err != nil {
+			return evaluate.Task{}, err
 		}
-		registry.SetJudge(j)
 		if state.Aggregation == "episode_mean" {
 			pl.EpisodeMean = []string{reward.SectionObservation, reward.SectionPrediction}
 		}
@@ -228,17 +228,9 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 
 // harnessOf returns the name and the options of an entry's harness.
 func harnessOf(s *dataset.Spec, perTurn int) (string, rollout.HarnessOptions, error) {
-	name := s.Harness
-	if name == "" {
-		name = "concat"
-	}
-	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: s.CompactTokens, Summary: s.SummaryTokens}}
-	if o.Compact.Summary == 0 {
-		o.Compact.Summary = perTurn
-		if o.Compact.Total > 0 {
-			o.Compact.Summary = rollout.DefaultSummary(o.Compact.Total, perTurn)
-		}
-	}
+	name := cmp.Or(s.Harness, "concat")
+	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: s.CompactTokens,
+		Summary: cmp.Or(s.SummaryTokens, rollout.DefaultSummary(s.CompactTokens, perTurn))}}
 	if name == "compact" && s.CompactTokens == 0 && s.RegionTokens == 0 {
 		return "", o, errors.New("harness is compact, but there is no length at which to summarise: set compact_budget or max_response_length")
 	}
@@ -383,7 +375,7 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 	o.Omit, o.Extra, o.JitterSeed, o.Log = b.Omit, b.Extra, e.Config.Run.Seed, log
 	o.Pictures = chat.Pictures{JPEG: b.JPEG, MaxSide: b.MaxSide, Detail: b.Detail}
 	if b.Price != (Price{}) {
-		o.Prices = map[string]chat.Price{b.Model: {Prompt: b.Price.Prompt, Completion: b.Price.Completion, CacheRead: b.Price.CacheRead, CacheWrite: b.Price.CacheWrite}}
+		o.Prices = map[string]chat.Price{b.Model: chat.Price(b.Price)}
 	}
 	o.Budget = b.Budget
 	if _, err := chat.Builtin().Describe(b.API); err != nil {

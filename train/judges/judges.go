@@ -40,10 +40,8 @@ func (m *Models) Dial(next judge.Dial) judge.Dial {
 }
 
 func (m *Models) dial(block *judge.StateReward) (judge.Completer, error) {
-	o := vlm.Options{
-		Backend: m.Options.Backend, BFloat16: m.Options.BFloat16, CompileCache: m.Options.CompileCache,
-		TokensPerCall: m.Options.TokensPerCall, MaxRows: block.Service.Concurrency, Critic: vlm.NoCritic, Log: m.Log,
-	}
+	o := m.Options
+	o.MaxRows, o.Critic, o.Log = block.Service.Concurrency, vlm.NoCritic, m.Log
 	dir := block.Service.Model
 	if _, err := vlm.Check(context.Background(), dir, o); err != nil {
 		return nil, fmt.Errorf("judge.model: %s is not a folder with a model that can judge: %w", dir, err)
