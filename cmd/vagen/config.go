@@ -167,16 +167,6 @@ func splitConfig(args []string) (path string, overrides []string) {
 	return "", args
 }
 
-// explained is a key of a configuration.
-type explained struct {
-	Key     string         `json:"key"`
-	Kind    string         `json:"kind"` // setting, or for keys of other systems: noted, refused, alias
-	About   string         `json:"about"`
-	Unit    string         `json:"unit,omitempty"`
-	Default any            `json:"default"`
-	Values  []config.Value `json:"values,omitempty"` // names that it may have
-}
-
 func configExplain() *cli.Command {
 	return &cli.Command{
 		Name: "explain", Args: "[KEY …]", Max: -1,
@@ -196,7 +186,7 @@ without effect here are explained, too: what replaces them, or why they are refu
 				}
 				var rows [][]string
 				for _, k := range found {
-					rows = append(rows, []string{k.Key, k.defaultText(), k.About})
+					rows = append(rows, []string{k.Key, defaultText(k), k.About})
 					for _, v := range k.Values {
 						rows = append(rows, []string{"", v.Name, v.About})
 					}
@@ -208,7 +198,7 @@ without effect here are explained, too: what replaces them, or why they are refu
 }
 
 // defaultText returns the default with its unit, or the kind of a key of another system.
-func (k explained) defaultText() string {
+func defaultText(k config.Setting) string {
 	if k.Kind != "setting" {
 		return "(" + k.Kind + ")"
 	}
@@ -216,13 +206,13 @@ func (k explained) defaultText() string {
 }
 
 // explain finds the keys for each word.
-func explain(words []string) ([]explained, error) {
+func explain(words []string) ([]config.Setting, error) {
 	keys := config.Settings()
-	var out []explained
+	var out []config.Setting
 	if len(words) == 0 {
 		for _, k := range keys {
 			if k.Kind == "setting" {
-				out = append(out, explained(k))
+				out = append(out, k)
 			}
 		}
 	}
@@ -235,9 +225,7 @@ func explain(words []string) ([]explained, error) {
 			}
 			return nil, cli.Usagef("no key has %q in its name%s", word, nearest.Hint(word, names))
 		}
-		for _, k := range matching {
-			out = append(out, explained(k))
-		}
+		out = append(out, matching...)
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/train/config"
 )
 
 func TestConfigurationsAreShownWithEveryKey(t *testing.T) {
@@ -27,7 +28,7 @@ func TestConfigurationsAreShownWithEveryKey(t *testing.T) {
 func TestKeysAreExplained(t *testing.T) {
 	require.Contains(t, succeed(t, "config", "explain", "algorithm.gamma"), "discount per token")
 	require.Contains(t, succeed(t, "config", "explain", "critic.optim"), "critic.optim.lr")
-	var keys []explained
+	var keys []config.Setting
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "config", "explain", "--json")), &keys))
 	require.Greater(t, len(keys), 50)
 	for _, k := range keys {

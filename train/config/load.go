@@ -275,12 +275,12 @@ func (c *Config) YAML() ([]byte, error) { return settings.Marshal(c) }
 
 // Setting describes a key of configurations.
 type Setting struct {
-	Key     string
-	Kind    string // "setting"; for keys of other systems "noted", "refused" or "alias"
-	About   string
-	Unit    string  // "" for none
-	Default any     // only of settings; nil is null
-	Values  []Value // names that it may have, see Registries.Values; nil for other settings
+	Key     string  `json:"key"`
+	Kind    string  `json:"kind"` // "setting"; for keys of other systems "noted", "refused" or "alias"
+	About   string  `json:"about"`
+	Unit    string  `json:"unit,omitempty"`   // "" for none
+	Default any     `json:"default"`          // only of settings; nil is null
+	Values  []Value `json:"values,omitempty"` // names that it may have, see Registries.Values; nil for other settings
 }
 
 // Settings lists the keys of configurations: first the settings, in their order, then
