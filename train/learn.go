@@ -113,7 +113,7 @@ func (t *Trainer) learnPass(
 	var sum figures
 	tokens, seed := 0, t.stability.seed()
 	for epoch := range p.epochs {
-		order := shuffledOrder(p.shuffle, seed, step, epoch, len(b.kept))
+		order := rng.Order(p.shuffle, len(b.kept), seed, rng.Shuffle, uint64(step), uint64(epoch))
 		for from := 0; from < len(order); from += p.miniBatch {
 			members := map[int]bool{}
 			for _, i := range order[from:min(from+p.miniBatch, len(order))] {
@@ -144,16 +144,4 @@ func (t *Trainer) learnPass(
 		m["train/trained_tokens"] = float64(tokens)
 	}
 	return nil
-}
-
-// shuffledOrder returns the order in which n episodes are divided into mini-batches.
-func shuffledOrder(shuffle bool, seed uint64, step, epoch, n int) []int {
-	if shuffle {
-		return rng.New(seed, rng.Shuffle, uint64(step), uint64(epoch)).Perm(n)
-	}
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
 }

@@ -57,7 +57,11 @@ func (l *Levels) orderOf(entry, epoch, n int) []int {
 		if l.orders == nil || len(l.orders) > most {
 			l.orders = map[[2]int][]int{}
 		}
-		l.orders[key] = l.shuffled(entry, epoch, n)
+		ids := []uint64{uint64(epoch)}
+		if entry >= 0 {
+			ids = append(ids, uint64(entry))
+		}
+		l.orders[key] = rng.Order(l.config.Data.Shuffle, n, l.config.Run.Seed, rng.Level, ids...)
 	}
 	return l.orders[key]
 }
@@ -68,20 +72,4 @@ func (l *Levels) epochOf(step int) int {
 		return 0
 	}
 	return (step - 1) / (len(l.train) / l.config.Data.TrainBatch)
-}
-
-// shuffled returns the order of n start states in an epoch.
-func (l *Levels) shuffled(entry, epoch, n int) []int {
-	if l.config.Data.Shuffle {
-		ids := []uint64{uint64(epoch)}
-		if entry >= 0 {
-			ids = append(ids, uint64(entry))
-		}
-		return rng.New(l.config.Run.Seed, rng.Level, ids...).Perm(n)
-	}
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	return order
 }

@@ -41,6 +41,18 @@ func New(seed uint64, p Purpose, ids ...uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(key, mix(key)))
 }
 
+// Order is a random order of the numbers from 0 to n-1, or with shuffle false their own.
+func Order(shuffle bool, n int, seed uint64, p Purpose, ids ...uint64) []int {
+	if shuffle {
+		return New(seed, p, ids...).Perm(n)
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
 // mix is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
 func mix(x uint64) uint64 {
 	x ^= x >> 30

@@ -195,7 +195,7 @@ func (d *Data) Batch(step int, seed uint64) (*policy.Batch, error) {
 	for k := range members {
 		at := (step-1)*size + k
 		if epoch := at / n; epoch != d.epoch || seed != d.seed {
-			d.epoch, d.seed, d.order = epoch, seed, d.shuffled(epoch, seed)
+			d.epoch, d.seed, d.order = epoch, seed, rng.Order(d.config.SFT.Shuffle, n, seed, rng.Shuffle, uint64(epoch))
 		}
 		members[k] = &d.rows[d.order[at%n]]
 	}
@@ -205,18 +205,6 @@ func (d *Data) Batch(step int, seed uint64) (*policy.Batch, error) {
 	}
 	normalize(b, d.config.SFT.Aggregation)
 	return b, nil
-}
-
-// shuffled is the order of the rows in an epoch.
-func (d *Data) shuffled(epoch int, seed uint64) []int {
-	if d.config.SFT.Shuffle {
-		return rng.New(seed, rng.Shuffle, uint64(epoch)).Perm(len(d.rows))
-	}
-	order := make([]int, len(d.rows))
-	for i := range order {
-		order[i] = i
-	}
-	return order
 }
 
 // Held yields the held-out rows in batches of sft.train_batch_size. The weights are those of
