@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -156,15 +157,10 @@ func metricsFinding(e, f track.Event) *Finding {
 
 // names returns the names of all metrics, in order.
 func names(a, b track.Metrics) []string {
-	var out []string
-	for name := range a {
-		out = append(out, name)
-	}
-	for name := range b {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	all := track.Metrics{}
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
 }
 
 func shown(x float64, ok bool) string {
