@@ -1,20 +1,16 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"vagen/internal/jsontext"
 )
 
 // JSON writes a value to Out, indented, without escaping of HTML characters.
-func (c *Call) JSON(v any) error {
-	e := json.NewEncoder(c.Out)
-	e.SetEscapeHTML(false) // model responses contain tags
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
+func (c *Call) JSON(v any) error { return jsontext.Write(c.Out, v) }
 
 // Table writes rows to Out in aligned columns.
 func (c *Call) Table(rows [][]string) error { return Table(c.Out, rows) }

@@ -3,12 +3,13 @@
 package durable
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"vagen/internal/jsontext"
 )
 
 // Unfinished is the suffix of files and folders that are being written.
@@ -93,10 +94,7 @@ func WriteJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false) // keeps tags in responses readable
-	enc.SetIndent("", "  ")
-	return errors.Join(enc.Encode(v), out.Close())
+	return errors.Join(jsontext.Write(out, v), out.Close())
 }
 
 // Discarded is the suffix of a folder that is being removed or replaced.

@@ -1,11 +1,13 @@
-// Package jsontext decodes JSON that others wrote. encoding/json replaces bytes that are not
-// UTF-8, and escapes of half a character, by U+FFFD without an error; here they are refused.
+// Package jsontext decodes JSON that others wrote, and encodes JSON with readable tags.
+// encoding/json replaces bytes that are not UTF-8, and escapes of half a character, by U+FFFD
+// without an error; here they are refused.
 package jsontext
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -44,6 +46,23 @@ func UnmarshalLine(text []byte, n int, into any) error {
 		text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	}
 	return json.Unmarshal(text, into)
+}
+
+// Append appends a value as JSON without escapes of <, > and &.
+func Append(dst []byte, v any) ([]byte, error) {
+	b := bytes.NewBuffer(dst)
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Write writes a value as indented JSON with a line end, without escapes of <, > and &.
+func Write(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 // fault returns where the first fault is and what it is; -1 if there is none.

@@ -2,7 +2,6 @@ package settings
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"vagen/internal/field"
+	"vagen/internal/jsontext"
 )
 
 // Marshal writes the settings of the struct that v points to as YAML, in
@@ -154,11 +154,9 @@ func text(s string) string {
 	if plain.MatchString(s) && !slices.Contains(words, strings.ToLower(s)) {
 		return s
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b) // quoted texts of JSON are quoted texts of YAML
-	e.SetEscapeHTML(false)
-	_ = e.Encode(strings.ToValidUTF8(s, "\ufffd")) // never fails for a text
-	return strings.ReplaceAll(strings.TrimSpace(b.String()), "\x7f", `\u007f`)
+	// quoted texts of JSON are quoted texts of YAML, and a text always has one
+	quoted, _ := jsontext.Append(nil, strings.ToValidUTF8(s, "\ufffd"))
+	return strings.ReplaceAll(string(quoted), "\x7f", `\u007f`)
 }
 
 // decimal writes a float so that every version of YAML reads it as one.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/jsontext"
 	"vagen/policy"
 )
 
@@ -205,15 +206,7 @@ func merge(dst, src map[string]any) error {
 }
 
 // encode encodes JSON without escaping <, > and &.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
+func encode(v any) (json.RawMessage, error) { return jsontext.Append(nil, v) }
 
 // mustEncode is encode for values that cannot fail: structs of strings.
 func mustEncode(v any) json.RawMessage {

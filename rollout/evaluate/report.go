@@ -2,7 +2,6 @@ package evaluate
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/internal/durable"
+	"vagen/internal/jsontext"
 )
 
 // Row has the results of a model in a task. Statistics are over the usable episodes.
@@ -194,10 +194,8 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 // processes may save there at once.
 func (r *Report) Save(dir string) error {
 	var figures, text, markdown bytes.Buffer
-	enc := json.NewEncoder(&figures)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := errors.Join(enc.Encode(r), r.WriteText(&text), r.WriteMarkdown(&markdown), os.MkdirAll(dir, 0o755))
+	err := errors.Join(jsontext.Write(&figures, r), r.WriteText(&text), r.WriteMarkdown(&markdown),
+		os.MkdirAll(dir, 0o755))
 	var own string // of this process
 	if err == nil {
 		own, err = os.MkdirTemp(dir, "summary-*"+durable.Unfinished)

@@ -1,12 +1,12 @@
 package openenv
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"vagen/internal/jsontext"
 )
 
 // path is a path expression: names and indices from the observation down, as in
@@ -93,18 +93,9 @@ func text(v any) string {
 	if s, ok := v.(string); ok {
 		return s
 	}
-	out, err := appendJSON(nil, v)
+	out, err := jsontext.Append(nil, v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
 	return string(out)
-}
-
-// appendJSON appends a value as JSON, without escapes of <, > and &.
-func appendJSON(dst []byte, v any) ([]byte, error) {
-	out := bytes.NewBuffer(dst)
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimRight(out.Bytes(), "\n"), err
 }

@@ -13,6 +13,7 @@ import (
 	"vagen/env"
 	"vagen/env/remote/internal/wire"
 	"vagen/internal/floats"
+	"vagen/internal/jsontext"
 )
 
 // session is one WebSocket with its environment.
@@ -132,7 +133,7 @@ func (f *frame) append(dst []byte) ([]byte, error) {
 		dst = append(dst, `{"type":"observation","data":`...)
 		return append(o.append(dst), '}'), nil
 	}
-	return appendJSON(dst, f)
+	return jsontext.Append(dst, f)
 }
 
 // send writes an answer and reports whether the session can go on.

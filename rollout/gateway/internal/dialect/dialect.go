@@ -6,12 +6,12 @@ package dialect
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 
 	"vagen/env"
+	"vagen/internal/jsontext"
 )
 
 // Protocol is one of the protocols.
@@ -146,11 +146,8 @@ func (p Protocol) Body(e *Error) []byte {
 // marshal converts to JSON without escapes of <, > and &. The values are of this package's
 // making and cannot fail.
 func marshal(v any) []byte {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v)
-	return []byte(strings.TrimSuffix(b.String(), "\n"))
+	raw, _ := jsontext.Append(nil, v)
+	return raw
 }
 
 // Decode reads a request's body.
