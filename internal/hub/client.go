@@ -50,8 +50,7 @@ type Client struct {
 // New returns a client. An endpoint that is not a URL is an error.
 func New(o Options) (*Client, error) {
 	endpoint := cmp.Or(o.Endpoint, os.Getenv("HF_ENDPOINT"), Endpoint)
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if _, ok := origin.Parse(endpoint); !ok {
 		return nil, fmt.Errorf("hub: the endpoint (HF_ENDPOINT) is %q, must be an address such as %s", endpoint, Endpoint)
 	}
 	return &Client{

@@ -3,6 +3,7 @@ package origin
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -30,4 +31,10 @@ func Local(a net.Addr) bool {
 		return true
 	}
 	return false
+}
+
+// Parse parses an address with http or https and a host.
+func Parse(address string) (*url.URL, bool) {
+	u, err := url.Parse(address)
+	return u, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }

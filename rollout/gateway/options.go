@@ -3,7 +3,6 @@ package gateway
 import (
 	"fmt"
 	"net"
-	"net/url"
 
 	"vagen/env"
 	"vagen/internal/field"
@@ -62,8 +61,7 @@ func (o *Options) Validate() error {
 	if command := len(o.Command) > 0; command && (o.URL != "" || o.Wait) || o.URL != "" && o.Wait {
 		f.Bad("command", "more than one of command, url and wait is set, only one is allowed")
 	}
-	if u, err := url.Parse(o.URL); o.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" &&
-		u.Scheme != "https") {
+	if _, ok := origin.Parse(o.URL); o.URL != "" && !ok {
 		f.Bad("url", "%q is not allowed, must be a URL with http or https", o.URL)
 	}
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {

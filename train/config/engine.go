@@ -1,8 +1,7 @@
 package config
 
 import (
-	"net/url"
-
+	"vagen/internal/origin"
 	"vagen/policy/loss"
 )
 
@@ -84,9 +83,8 @@ const (
 // addresses checks the addresses of servers.
 func (v *validator) addresses(key string, s *ServersConfig) {
 	for _, a := range s.Addresses {
-		u, err := url.Parse(a)
-		if err != nil || u.User != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
-			u.RawQuery != "" || u.Fragment != "" {
+		u, ok := origin.Parse(a)
+		if !ok || u.User != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
 			v.Say("{%s.addresses} has an entry that is not a URL such as http://host:8000 without credentials and query",
 				key) // it may contain a secret
 		}

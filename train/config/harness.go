@@ -3,10 +3,10 @@ package config
 import (
 	"cmp"
 	"errors"
-	"net/url"
 	"strconv"
 	"strings"
 
+	"vagen/internal/origin"
 	"vagen/rollout"
 )
 
@@ -57,7 +57,7 @@ func (c *Config) Plan(h rollout.Harness) *rollout.Plan {
 // playing checks how episodes are played.
 func (v *validator) playing(c *Config, r Registries) {
 	if r := &c.Rollout; r.UseService {
-		if u, err := url.Parse(r.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		if _, ok := origin.Parse(r.BaseURL); !ok {
 			found := strconv.Quote(r.BaseURL)
 			if strings.Contains(r.BaseURL, "@") {
 				found = "not shown, as it may contain a password"

@@ -50,8 +50,8 @@ func (k Keys) check() error {
 			c.Bad("Keys", "%q, must be the name of an environment variable", name)
 		}
 		for _, a := range k[name] {
-			u, err := url.Parse(a)
-			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+			u, ok := origin.Parse(a)
+			if !ok || u.Hostname() == "" || u.User != nil {
 				c.Bad("Keys", "%q for %s, must be an address such as http://host:8000", redact.Text(a), name)
 			}
 		}

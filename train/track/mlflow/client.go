@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -51,8 +50,8 @@ func fromEnvironment() (*client, error) {
 	if address == "" {
 		return nil, fmt.Errorf("mlflow: %w: MLFLOW_TRACKING_URI is not set, must be the address of a server, such as http://localhost:5000", ErrSetting)
 	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	u, ok := origin.Parse(address)
+	if !ok {
 		return nil, fmt.Errorf("mlflow: %w: MLFLOW_TRACKING_URI must be the address of a server, http:// or https://; files and databases are reached through `mlflow server`", ErrSetting)
 	}
 	c := &client{
