@@ -66,8 +66,8 @@ type Note struct {
 	About string
 }
 
-// matches reports whether a pattern covers a key.
-func matches(pattern, path string) bool {
+// Covers reports whether a pattern, as Foreign.Key is one, covers a key.
+func Covers(pattern, path string) bool {
 	star := strings.IndexByte(pattern, '*')
 	if star < 0 {
 		return pattern == path
@@ -84,9 +84,6 @@ func matches(pattern, path string) bool {
 	}
 	return len(want) == len(have) && agree(want, have)
 }
-
-// Covers reports whether a pattern, as Foreign.Key is one, covers a key.
-func Covers(pattern, key string) bool { return matches(pattern, key) }
 
 // leads reports whether a pattern covers keys below a path.
 func leads(pattern, path string) bool {
@@ -106,7 +103,7 @@ func agree(want, have []string) bool {
 // FindForeign returns the first entry that covers a key, nil if none does.
 func FindForeign(all []Foreign, path string) *Foreign {
 	for i := range all {
-		if matches(all[i].Key, path) {
+		if Covers(all[i].Key, path) {
 			return &all[i]
 		}
 	}

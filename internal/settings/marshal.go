@@ -179,11 +179,13 @@ func decimal(x float64, bits int) string {
 	return digits
 }
 
-// Text is a value on one line, in YAML.
-func Text(value any) (string, error) {
+// Text is a value on one line: in YAML, or as fmt prints what has no form there.
+func Text(value any) string {
 	var b bytes.Buffer
-	err := writeInline(&b, reflect.ValueOf(value))
-	return b.String(), err
+	if err := writeInline(&b, reflect.ValueOf(value)); err != nil {
+		return fmt.Sprint(value)
+	}
+	return b.String()
 }
 
 // Tree returns the settings of the struct that v points to as a mapping, which Fill reads. Those that are nil

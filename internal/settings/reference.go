@@ -139,9 +139,5 @@ func display(value any) string {
 	if s, ok := value.(string); ok {
 		return s
 	}
-	text, err := Text(value)
-	if err != nil {
-		return fmt.Sprint(value)
-	}
-	return text
+	return Text(value)
 }

@@ -48,15 +48,6 @@ func safeValue(k settings.Key) any {
 	return redact.Value(k.Path[strings.LastIndexByte(k.Path, '.')+1:], k.Value)
 }
 
-// valueText returns a setting's value on one line, as YAML.
-func valueText(v any) string {
-	text, err := settings.Text(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return text
-}
-
 // ValueText returns a setting's value on one line.
 func ValueText(value any) string {
 	raw, err := json.Marshal(value)

@@ -32,7 +32,7 @@ func (s Source) generation(in loaded) (*Note, error) {
 	ours, theirs := settings.Keys(&in.config), settings.Keys(&other.config)
 	for i, k := range ours {
 		if k.Path != "system" && !reflect.DeepEqual(k.Value, theirs[i].Value) {
-			here, there := valueText(k.Value), valueText(theirs[i].Value)
+			here, there := settings.Text(k.Value), settings.Text(theirs[i].Value)
 			differ = append(differ, fmt.Sprintf("%s is %s (%s: %s)", k.Path, here, system, there))
 		}
 	}

@@ -51,7 +51,7 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 		case (!given || g.Base) && (isDefault || u.Noted):
 			continue
 		case !given || reflect.DeepEqual(value, base[u.Path]) && g.Base: // from a preset
-			if err := settings.Override(c, u.Path+"="+valueText(defaults[u.Path])); err != nil {
+			if err := settings.Override(c, u.Path+"="+settings.Text(defaults[u.Path])); err != nil {
 				in.problems = append(in.problems, err)
 			}
 			continue
@@ -60,7 +60,7 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 			continue
 		}
 		// A key of VAGEN next is meant for its estimator, whatever the value.
-		foreign := !systemGiven && ofNext(g.Name) && valueText(value) != "null"
+		foreign := !systemGiven && ofNext(g.Name) && settings.Text(value) != "null"
 		if !foreign && (isDefault || reflect.DeepEqual(value, base[u.Path])) {
 			continue
 		}
@@ -68,7 +68,7 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 			notes = append(notes, settings.Note{Key: u.Path, Where: g.Where, About: about})
 			continue
 		}
-		err := field.Errorf("%s is %s, but %s", g.Name, valueText(value), about)
+		err := field.Errorf("%s is %s, but %s", g.Name, settings.Text(value), about)
 		err.Keys = []string{u.Path, u.By}
 		in.unread = append(in.unread, err)
 	}
