@@ -32,13 +32,17 @@ type provider interface {
 
 var providers = map[API]provider{OpenAI: openAI{}, Anthropic: anthropic{}, Gemini: gemini{}}
 
+// base is the URL of the API.
+func (o *Options) base() string {
+	if o.BaseURL != "" {
+		return o.BaseURL
+	}
+	return providers[o.API].address()
+}
+
 // host returns the host of the base URL.
 func (o *Options) host() string {
-	base := o.BaseURL
-	if base == "" {
-		base = providers[o.API].address()
-	}
-	u, err := url.Parse(base)
+	u, err := url.Parse(o.base())
 	if err != nil {
 		return ""
 	}
@@ -47,21 +51,13 @@ func (o *Options) host() string {
 
 // public reports whether requests go to the API's public address, encrypted.
 func (o *Options) public() bool {
-	if o.BaseURL == "" {
-		return true
-	}
 	u, err := url.Parse(providers[o.API].address())
-	return err == nil && o.host() == u.Host && strings.HasPrefix(strings.ToLower(o.BaseURL), "https:")
+	return err == nil && o.host() == u.Host && strings.HasPrefix(strings.ToLower(o.base()), "https:")
 }
 
 // endpoint is the URL of requests.
 func (o *Options) endpoint() string {
-	p := providers[o.API]
-	base := o.BaseURL
-	if base == "" {
-		base = p.address()
-	}
-	return strings.TrimRight(base, "/") + p.path(o.Model)
+	return strings.TrimRight(o.base(), "/") + providers[o.API].path(o.Model)
 }
 
 // dialect has an API's names of sampling parameters. An empty name is a parameter
