@@ -264,10 +264,7 @@ func (d *deal) subscribe(ctx context.Context) (err error) {
 		DeliverPolicy:     jetstream.DeliverAllPolicy,
 		InactiveThreshold: 5 * time.Minute, MemoryStorage: true,
 	})
-	if err != nil {
-		return access(err)
-	}
-	return nil
+	return access(err)
 }
 
 // close ends the reading of results. That the server may not hear of it does not matter: it
@@ -384,8 +381,5 @@ func (d *deal) announce(ctx context.Context) error {
 	if err == nil {
 		err = writeObject(ctx, d.all, d.nonce, raw)
 	}
-	if err != nil {
-		return access(err)
-	}
-	return nil
+	return access(err)
 }

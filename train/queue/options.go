@@ -264,9 +264,12 @@ func (o *Connection) log() *slog.Logger {
 	return cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 }
 
-// access converts an error of a connection: those about credentials wrap ErrAccess, those about
+// access converts an error of a connection, if there is one: those about credentials wrap ErrAccess, those about
 // certificates ErrCertificate, others ErrServer.
 func access(err error) error {
+	if err == nil {
+		return nil
+	}
 	kind := ErrServer
 	var theirs *tls.CertificateVerificationError
 	var alert *net.OpError // of the other side
@@ -279,7 +282,7 @@ func access(err error) error {
 			kind = ErrAccess
 		}
 	}
-	if err != nil && strings.Contains(strings.ToLower(err.Error()), "authorization violation") {
+	if strings.Contains(strings.ToLower(err.Error()), "authorization violation") {
 		kind = ErrAccess
 	}
 	return fmt.Errorf("queue: %w: %w", kind, err)

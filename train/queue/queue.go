@@ -170,12 +170,10 @@ func (q *Queue) claim(ctx context.Context) error {
 	if err != nil {
 		return access(err)
 	}
-	if _, err = tasks.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+	_, err = tasks.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: workers, AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.opts.Lease, MaxAckPending: 2 * q.opts.Window,
-	}); err != nil {
-		return access(err)
-	}
-	return nil
+	})
+	return access(err)
 }
 
 // createResults creates the stream of results, or opens it. A server that has just removed its last
