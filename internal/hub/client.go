@@ -17,6 +17,7 @@ import (
 	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 	"vagen/internal/retry"
+	"vagen/internal/transport"
 )
 
 // Endpoint is the hub's address.
@@ -178,12 +179,8 @@ func (c *Client) open(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		err = w.cause(err)
+		err = transport.Cause(w.cause(err))
 		w.stop()
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err
-		}
 		return nil, fmt.Errorf("%s: %w", at, err)
 	}
 	resp.Body = received{resp.Body, w}
