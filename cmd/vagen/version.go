@@ -20,14 +20,7 @@ func versionCommand() *cli.Command {
 				if *asJSON {
 					return c.JSON(b)
 				}
-				text := b.Version
-				if b.Revision != "" {
-					text += " " + b.Revision
-				}
-				if b.Modified {
-					text += " with changes"
-				}
-				_, err := fmt.Fprintf(c.Out, "vagen %s, %s, %s\n", text, b.Go, b.Platform)
+				_, err := fmt.Fprintf(c.Out, "vagen %s, %s, %s\n", b.Text(), b.Go, b.Platform)
 				return err
 			}
 		},

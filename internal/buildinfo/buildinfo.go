@@ -4,6 +4,7 @@ package buildinfo
 import (
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // Info describes how a program was built.
@@ -13,6 +14,15 @@ type Info struct {
 	Modified bool   `json:"modified"` // the working tree had uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+}
+
+// Text is the version with the revision and whether there were changes.
+func (i Info) Text() string {
+	text := strings.TrimSpace(i.Version + " " + i.Revision)
+	if i.Modified {
+		text += " with changes"
+	}
+	return text
 }
 
 // Read describes the running program.

@@ -99,17 +99,9 @@ func (a *Facts) MachineDifferences(b *Facts) []Difference {
 // CodeDifferences lists in what the programs differ.
 func (a *Facts) CodeDifferences(b *Facts) []Difference {
 	return unequal([]Difference{
-		{"version of vagen", version(a), version(b)},
+		{"version of vagen", a.Build.Text(), b.Build.Text()},
 		{"version of Go", a.Build.Go, b.Build.Go},
 	})
-}
-
-func version(f *Facts) string {
-	text := strings.TrimSpace(f.Build.Version + " " + f.Build.Revision)
-	if f.Build.Modified {
-		text += " with changes"
-	}
-	return text
 }
 
 // unequal keeps the differences between values that differ.
