@@ -8,30 +8,20 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"vagen/rollout/evaluate"
 )
 
-// Level of confidence intervals and tests.
+// Level of tests.
 const Level = 0.05
 
-// Estimate is a mean with its 95 % confidence interval, by Student's t over runs.
-type Estimate struct{ Mean, Low, High float64 }
-
-// EstimateOf requires at least two numbers.
-func EstimateOf(x []float64) Estimate {
-	mean, std := stat.MeanStdDev(x, nil)
-	half := tQuantile(len(x)-1) * std / math.Sqrt(float64(len(x)))
-	return Estimate{mean, mean - half, mean + half}
-}
-
-// tQuantile is the two-sided quantile of Student's t.
-func tQuantile(freedom int) float64 {
-	return distuv.StudentsT{Sigma: 1, Nu: float64(freedom)}.Quantile(1 - Level/2)
-}
+// EstimateOf is the mean with its 95 % confidence interval, by Student's t over runs.
+func EstimateOf(x []float64) evaluate.Estimate { return evaluate.MeanOf(x, evaluate.Level) }
 
 // Paired compares runs that share a seed: the mean of a−b, and the two-sided
 // p-value of the paired t-test. If all differences are equal, the p-value is 0,
 // or 1 if they are 0.
-func Paired(a, b []float64) (diff Estimate, p float64) {
+func Paired(a, b []float64) (diff evaluate.Estimate, p float64) {
 	d := make([]float64, len(a))
 	for i := range d {
 		d[i] = a[i] - b[i]

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"vagen/internal/stats"
+	"vagen/rollout/evaluate"
 )
 
 // inks are the presets' colours.
@@ -21,7 +21,7 @@ type curve struct {
 	ink    int // index of its colour
 	dashed bool
 	steps  []int
-	at     []stats.Estimate
+	at     []evaluate.Estimate
 }
 
 // chart is a plot of curves over training steps.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"vagen/internal/stats"
+	"vagen/rollout/evaluate"
 )
 
 // measure is a number that a run has as a result.
@@ -189,7 +190,7 @@ func seeing(b *strings.Builder, results []result, compared []string) {
 // test is a paired t-test between runs of one seed.
 type test struct {
 	name string
-	diff stats.Estimate
+	diff evaluate.Estimate
 	p    float64
 }
 
@@ -213,7 +214,7 @@ func writeTests(b *strings.Builder, tests []test) {
 }
 
 // verdict states the result of a test.
-func verdict(d stats.Estimate, p float64) string {
+func verdict(d evaluate.Estimate, p float64) string {
 	switch {
 	case p >= stats.Level:
 		return "not significant"

@@ -9,14 +9,15 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"vagen/internal/stats"
+	"vagen/rollout/evaluate"
 	"vagen/train/credit"
 )
 
 // line is an estimator's row in the table.
 type line struct {
 	name       string
-	end, whole stats.Estimate // success in the last five steps, and in all
-	pearson    []float64      // by seed; empty where claims cannot be compared
+	end, whole evaluate.Estimate // success in the last five steps, and in all
+	pearson    []float64         // by seed; empty where claims cannot be compared
 	sign       []float64
 }
 
@@ -48,7 +49,7 @@ func lines(r *results) (out []line) {
 	return out
 }
 
-func interval(e stats.Estimate) string { return fmt.Sprintf("%.3f ± %.3f", e.Mean, e.High-e.Mean) }
+func interval(e evaluate.Estimate) string { return fmt.Sprintf("%.3f ± %.3f", e.Mean, e.High-e.Mean) }
 
 func agreement(x []float64) string {
 	if len(x) < 2 {
