@@ -135,12 +135,7 @@ func (t *Trainer) validateSupervised(ctx context.Context, step int) error {
 		"sft/val_tokens": float64(learned)}
 	clock.lap("validate")
 	clock.write(m)
-	if err := t.publisher.publish(track.Event{Kind: track.KindValidate, Step: step, Total: t.Config.Trainer.Steps,
-		Metrics: m}); err != nil {
-		return err
-	}
-	t.stability.recordValidation(step, m)
-	return t.progress.compareBest(ctx, &t.Config.Trainer, t.Checkpointer, step, m, t.Log)
+	return t.validated(ctx, step, m, nil)
 }
 
 // logProbs returns the learner's log-probs of rows.

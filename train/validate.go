@@ -35,17 +35,21 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	clock.lap("validate")
 	clock.write(m)
 	m.AddAliases(track.KindValidate)
-	if err := t.publisher.publish(track.Event{Kind: track.KindValidate, Step: step, Total: c.Trainer.Steps,
-		Metrics: m}); err != nil {
+	return t.validated(ctx, step, m, ts)
+}
+
+// validated publishes the metrics of a validation and acts on them. Only the supervised stage has no episodes.
+func (t *Trainer) validated(ctx context.Context, step int, m track.Metrics, ts []*rollout.Trajectory) error {
+	c := &t.Config.Trainer
+	err := t.publisher.publish(track.Event{Kind: track.KindValidate, Step: step, Total: c.Steps, Metrics: m})
+	if err == nil && t.Observer != nil && !t.supervises() {
+		err = t.Observer.Validated(step, ts)
+	}
+	if err != nil {
 		return err
 	}
-	if t.Observer != nil {
-		if err := t.Observer.Validated(step, ts); err != nil {
-			return err
-		}
-	}
 	t.stability.recordValidation(step, m)
-	return t.progress.compareBest(ctx, &c.Trainer, t.Checkpointer, step, m, t.Log)
+	return t.progress.compareBest(ctx, c, t.Checkpointer, step, m, t.Log)
 }
 
 // Task returns the validation as a task of package rollout/evaluate, with the same episodes
