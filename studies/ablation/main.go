@@ -21,7 +21,7 @@ import (
 	"path/filepath"
 
 	"vagen/env/builtin"
-	"vagen/train/run"
+	"vagen/studies/program"
 )
 
 // options are the flags.
@@ -39,22 +39,9 @@ type options struct {
 
 func main() {
 	o, err := parse(os.Args[1:], os.Stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		os.Exit(2) // parse has written the error
-	}
-	ctx, stop := run.UntilSignal(context.Background())
-	defer stop()
-	if err := launchRun(ctx, o, o.setting(), os.Stdout, os.Stderr); err != nil {
-		code := run.ExitCode(ctx, err)
-		if code > 1 {
-			err = errors.New("interrupted; the same command resumes the study with the first missing run")
-		}
-		fmt.Fprintln(os.Stderr, "ablation:", err)
-		os.Exit(code)
-	}
+	program.Main("ablation", err, func(ctx context.Context) error {
+		return launchRun(ctx, o, o.setting(), os.Stdout, os.Stderr)
+	})
 }
 
 // minSeeds is the smallest number of seeds for which a deviation can be estimated.

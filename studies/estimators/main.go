@@ -8,13 +8,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 
-	"vagen/train/run"
+	"vagen/studies/program"
 )
 
 // options are the flags.
@@ -26,22 +25,7 @@ type options struct {
 
 func main() {
 	o, err := parse(os.Args[1:], os.Stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		os.Exit(2) // parse has written the error
-	}
-	ctx, stop := run.UntilSignal(context.Background())
-	defer stop()
-	if err := compare(ctx, o, os.Stdout); err != nil {
-		code := run.ExitCode(ctx, err)
-		if code > 1 {
-			err = errors.New("interrupted; the same command resumes the study with the first missing run")
-		}
-		fmt.Fprintln(os.Stderr, "estimators:", err)
-		os.Exit(code)
-	}
+	program.Main("estimators", err, func(ctx context.Context) error { return compare(ctx, o, os.Stdout) })
 }
 
 // parse reads the flags. Errors are written to w, with the usage.
