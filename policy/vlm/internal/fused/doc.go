@@ -1,6 +1,7 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a
 // decoder block, that of a gated delta rule, this rule over whole rows, forward and backward, the
-// product of a few rows with a matrix, with weights in float32, bfloat16 or int8, and log-probs and entropies of a head;
+// product of a few rows with a matrix, with weights in float32, bfloat16 or int8, attention of whole rows, forward, and
+// log-probs and entropies of a head;
 // all else is in float32.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
@@ -10,6 +11,9 @@
 //
 // A head's logits of 512 rows and 50,000 tokens are 100 MB, whose pages the system clears each time. Scores computes
 // them some thousand tokens at a time, and keeps only sums.
+//
+// XLA stores the scores of attention of all heads, masked ones included, and passes over them several times: for 128
+// rows of 300 tokens 650 MB, whose pages the system clears for each layer. Attention keeps a block of them in the cache.
 //
 // They are written in C, compiled by cgo with the vector extensions that GCC and
 // Clang share, and registered with a plugin through PJRT's FFI extension; programs
@@ -37,6 +41,7 @@ const (
 	DeltaRule = "vagen_delta_rule"
 	Product   = "vagen_product"
 	Scores    = "vagen_scores"
+	Attention = "vagen_attention"
 )
 
 // Unpack is the name of a kernel that is never called: its input is a packed form of its output, a matrix, which the

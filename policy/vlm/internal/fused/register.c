@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "abi.h"
+#include "attend.h"
 #include "block.h"
 #include "rule.h"
 #include "scores.h"
@@ -196,6 +197,23 @@ static failure *on_rule(call *c) {
 	return rule_run(&r) ? NULL : fail(c, "vagen: a delta rule finds no memory");
 }
 
+static failure *on_attention(call *c) {
+	if (asked(c))
+		return NULL;
+	reader in = {.of = &c->args}, out = {.of = &c->results};
+	buffer *q = next(&in, TYPE_F32, 4), *k = next(&in, TYPE_F32, 4);
+	attention a = {.groups = q->dims[0], .heads = q->dims[1], .queries = q->dims[2], .length = q->dims[2],
+	               .keys = k->dims[2], .dim = q->dims[3], .q = q->data, .k = k->data, .v = floats(&in, 4)};
+	if (in.at < in.of->n) {
+		buffer *mask = next(&in, TYPE_PRED, 3);
+		a.mask = mask->data, a.length = mask->dims[1];
+	}
+	a.o = next(&out, TYPE_F32, 4)->data;
+	if (in.bad || out.bad || in.at != in.of->n)
+		return fail(c, "vagen: the arguments of attention are not what they should be");
+	return attention_run(&a) ? NULL : fail(c, "vagen: attention finds no memory");
+}
+
 static failure *on_product(call *c) {
 	if (asked(c))
 		return NULL;
@@ -278,7 +296,7 @@ const char *fused_register(const char *path, const char *const *names, int threa
 		if (e->type != EXTENSION_FFI || e->size < sizeof(ffi_extension))
 			continue;
 		const ffi_extension *ffi = (const ffi_extension *)e;
-		failure *(*functions[])(call *) = {on_block, on_delta, on_rule, on_product, on_scores};
+		failure *(*functions[])(call *) = {on_block, on_delta, on_rule, on_product, on_scores, on_attention};
 		for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
 			if (!add(api, ffi, names[i], functions[i]))
 				return "the plugin refuses functions";

@@ -4,50 +4,12 @@
 #include <stdlib.h>
 
 #include "dot.h"
-#include "narrow.h"
+#include "small.h"
 #include "team.h"
 
 // Package model defines what is computed here (deltaRule), with names of the same meaning. Of a head, all that a chunk
 // needs stays in the second cache. Widths are filled up with zeros to a multiple of WIDE.
-enum { WIDE = 32, SQUARE = CHUNK * CHUNK };
-
-typedef float v16 __attribute__((vector_size(64)));
-
-// multiply sets, or adds to, y [m, n] the product of a, of which entry (i, t) is at i·row + t·term, and b [k, n]. m is
-// a multiple of 8, n one of 32.
-typedef void multiply(const float *a, int64_t row, int64_t term, const float *b, float *y, int64_t m, int64_t n,
-                      int64_t k, int more);
-
-#define MULTIPLY(NAME, TARGET, V, HEIGHT)                                                                        \
-	TARGET static void NAME(const float *a, int64_t row, int64_t term, const float *b, float *y, int64_t m, int64_t n, \
-	                        int64_t k, int more) {                                                               \
-		enum { LANES = sizeof(V) / sizeof(float) };                                                              \
-		for (int64_t j = 0; j < n; j += 2 * LANES)                                                               \
-			for (int64_t i = 0; i < m; i += HEIGHT) {                                                            \
-				V s[HEIGHT][2] = {{{0}}}, x[2];                                                                  \
-				for (int64_t t = 0; t < k; t++) {                                                                \
-					memcpy(x, b + t * n + j, sizeof x);                                                          \
-					for (int r = 0; r < HEIGHT; r++) {                                                           \
-						float one = a[(i + r) * row + t * term];                                                 \
-						s[r][0] += one * x[0];                                                                   \
-						s[r][1] += one * x[1];                                                                   \
-					}                                                                                            \
-				}                                                                                                \
-				for (int r = 0; r < HEIGHT; r++) {                                                               \
-					memset(x, 0, sizeof x);                                                                      \
-					if (more)                                                                                    \
-						memcpy(x, y + (i + r) * n + j, sizeof x);                                                \
-					x[0] += s[r][0];                                                                             \
-					x[1] += s[r][1];                                                                             \
-					memcpy(y + (i + r) * n + j, x, sizeof x);                                                    \
-				}                                                                                                \
-			}                                                                                                    \
-	}
-
-MULTIPLY(narrow, SIMD, v8, 4)
-#if defined(__x86_64__)
-MULTIPLY(wide, __attribute__((target("avx512f,fma"))), v16, 8)
-#endif
+enum { SQUARE = CHUNK * CHUNK };
 
 // room is what a head is computed with. Arrays of tokens are [CHUNK, key or value], squares [token, token].
 typedef struct {
@@ -266,8 +228,6 @@ typedef struct {
 	atomic_int failed;
 } job;
 
-static int64_t fill(int64_t width) { return (width + WIDE - 1) / WIDE * WIDE; }
-
 // arrange lays a room's arrays out in memory, and returns how many numbers they have.
 static int64_t arrange(room *m, float *memory) {
 	int64_t key = m->key, value = m->value, more = key > value ? key : value, at = 0;
@@ -289,11 +249,7 @@ static int64_t arrange(room *m, float *memory) {
 static void heads(void *of, int64_t from, int64_t to) {
 	job *j = of;
 	const rule *r = j->r;
-	room m = {.r = r, .times = narrow, .key = fill(r->key), .value = fill(r->value)};
-#if defined(__x86_64__)
-	if (use_avx512())
-		m.times = wide;
-#endif
+	room m = {.r = r, .times = small_product(), .key = fill(r->key), .value = fill(r->value)};
 	float *memory;
 	if (posix_memalign((void **)&memory, 64, arrange(&m, NULL) * sizeof *memory)) {
 		j->failed = 1;

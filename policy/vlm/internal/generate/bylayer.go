@@ -37,11 +37,11 @@ func (n Programs) only(i int) Programs {
 // in the inputs of appendTokens → x, the layer's arrays of the prefix.
 func (n Programs) appendLayer(i int, open bool, slots int) *device.Program {
 	name := fmt.Sprintf("append layer %d open=%v slots=%d", n.First(i), open, slots)
-	return n.Program(name, func(in []*Node) []*Node {
+	return n.LayerProgram(name, func(in []*Node, use *model.StepKernels) []*Node {
 		a, one := net.Args{In: in}, n.only(i)
 		w, x, cos, sin, fresh := a.Next(len(n.Groups.Layers[i].Params)), a.One(), a.One(), a.One(), a.One()
 		cache := newCacheIn(one, &a, open, x.Graph(), fresh.Shape().Dimensions[0])
-		y, after := one.Layers[0].Append(w, x, cos, sin, cache.past(0), fresh)
+		y, after := one.Layers[0].Append(w, x, cos, sin, cache.past(0), fresh, use)
 		return append([]*Node{y}, cache.extend(0, after, slots)...)
 	})
 }

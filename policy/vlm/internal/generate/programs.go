@@ -96,7 +96,7 @@ func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *d
 		out := []*Node{nil, nil}
 		for i, l := range n.Layers {
 			var fresher []*Node
-			x, fresher = l.Append(w.layers[i], x, cos, sin, cache.past(i), fresh)
+			x, fresher = l.Append(w.layers[i], x, cos, sin, cache.past(i), fresh, nil)
 			if i < len(deep) {
 				x = model.AddRows(x, deep[i], picRow)
 			}

@@ -122,8 +122,8 @@ type Layout struct {
 	// them, minus 1, another segment to which it attends.
 	Prefixes bool
 
-	Use    *StepKernels // collects kernel calls; nil for none
-	States bool         // the caller reads the states that a layer keeps
+	Use   *StepKernels // collects kernel calls; nil for none
+	Again bool         // the caller reads what a backward pass can compute again, such as states and attention's weights
 }
 
 // split reshapes [tokens, heads, headDim] to [groups, heads, length, headDim].
@@ -165,13 +165,10 @@ func (l *Layout) attentionMask(g *Graph, causal bool) *Node {
 		}
 	}
 	if causal {
-		n := Iota(g, shape(dtypes.Int32, 1, l.Length, l.Length), 1)
-		m := Iota(g, shape(dtypes.Int32, 1, l.Length, l.Length), 2)
-		before := LessOrEqual(m, n)
-		if ok == nil {
-			ok = before
+		if past := before(g, l.Length); ok == nil {
+			ok = past
 		} else {
-			ok = LogicalAnd(ok, BroadcastToShape(before, ok.Shape()))
+			ok = LogicalAnd(ok, BroadcastToShape(past, ok.Shape()))
 		}
 	}
 	if ok == nil {
@@ -181,13 +178,13 @@ func (l *Layout) attentionMask(g *Graph, causal bool) *Node {
 }
 
 // probs is softmax(q·kᵀ/√d) with q [G, KV, R·L, d] (R query heads share a key
-// head) and k [G, KV, L, d]; the result is [G, KV, R·L, L].
-func (b *Block) probs(q, k *Node, l *Layout) *Node {
+// head) and k [G, KV, L, d], where ok allows it, see attentionMask; the result is [G, KV, R·L, L].
+func (b *Block) probs(q, k, ok *Node) *Node {
 	scores := MulScalar(f32(DotGeneral(q, []int{3}, []int{0, 1}, k, []int{3}, []int{0, 1})),
 		1/math.Sqrt(float64(b.HeadDim)))
-	if ok := l.attentionMask(q.Graph(), b.Causal); ok != nil {
-		g, kv, rep := dim(q, 0), dim(q, 1), dim(q, 2)/l.Length
-		s := Reshape(scores, g, kv*rep, l.Length, l.Length)
+	if ok != nil {
+		g, kv, length := dim(q, 0), dim(q, 1), dim(k, 2)
+		s := Reshape(scores, g, kv*dim(q, 2)/length, length, length)
 		ok = BroadcastToShape(ok, s.Shape())
 		s = Where(ok, s, Scalar(q.Graph(), dtypes.Float32, masked))
 		scores = Reshape(s, scores.Shape().Dimensions...)
@@ -296,8 +293,15 @@ func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *
 	q, k, v, gate := b.heads(w, b.norm(x, w.norm1, w.norm1b))
 	q, k = b.normAndRotate(w, q, k, cos, sin)
 	kept := &Activations{X: x, Q: b.groupHeads(l.split(q)), K: l.split(k), V: l.split(v)}
-	kept.Probs = b.probs(kept.Q, kept.K, l)
+	ok := l.attentionMask(x.Graph(), b.Causal)
+	kept.Probs = b.probs(kept.Q, kept.K, ok)
+	if ok != nil {
+		ok = BroadcastToDims(Reshape(ok, dim(ok, 0), l.Length, l.Length), l.Groups, l.Length, l.Length)
+	}
 	o := DotGeneral(kept.Probs, []int{3}, []int{0, 1}, kept.V, []int{2}, []int{0, 1})
+	if l.Use != nil && !l.Again {
+		l.Use.attention(kept.Q, kept.K, kept.V, ok, o)
+	}
 	kept.Attn = Reshape(l.join(b.ungroupHeads(o)), rows(x), b.Heads*b.HeadDim)
 	var y *Node
 	y, kept.Mid, kept.Up = b.finish(w, x, gated(kept.Attn, gate))
@@ -343,7 +347,7 @@ func (b *Block) Backward(weights []*Node, kept *Activations, cos, sin *Node, l *
 func (b *Block) attendBack(kept *Activations, l *Layout, do *Node) (dq, dk, dv *Node) {
 	p := kept.Probs
 	if p == nil {
-		p = b.probs(kept.Q, kept.K, l)
+		p = b.probs(kept.Q, kept.K, l.attentionMask(kept.Q.Graph(), b.Causal))
 	}
 	o := l.split(Reshape(kept.Attn, rows(kept.Attn), b.Heads, b.HeadDim))
 	do = l.split(do)

@@ -20,13 +20,44 @@ type CacheSegment struct {
 // other where fresh [rows, length] bool marks real tokens. It returns the block's
 // output and the new keys and values [rows, KV heads, length, headDim].
 func (b *Block) Append(
-	weights []*Node, x, cos, sin *Node, length int, past []CacheSegment, fresh *Node,
+	weights []*Node, x, cos, sin *Node, length int, past []CacheSegment, fresh *Node, use *StepKernels,
 ) (y, k, v *Node) {
 	y = b.attendCache(weights, x, cos, sin, length, func(q, newK, newV *Node) *Node {
 		k, v = newK, newV
-		return b.attendPast(q, length, past, &CacheSegment{K: k, V: v, Allow: fresh})
+		own := CacheSegment{K: k, V: v, Allow: fresh}
+		if use == nil {
+			return b.attendPast(q, length, past, &own)
+		}
+		all, allow := wholeCache(append(slices.Clone(past), own), length) // a kernel's inputs are before its output
+		o := b.attendPast(q, length, past, &own)
+		use.attention(q, all.K, all.V, allow, o)
+		return o
 	})
 	return y, k, v
+}
+
+// wholeCache joins segments, of which the last one has length new tokens, into one. allow [rows, length, slots] is
+// what each of these may attend to.
+func wholeCache(segments []CacheSegment, length int) (all CacheSegment, allow *Node) {
+	var k, v, ok []*Node
+	for i, p := range segments {
+		n, m := dim(p.Allow, 0), dim(p.Allow, 1)
+		may := BroadcastToDims(Reshape(p.Allow, n, 1, m), n, length, m)
+		if i == len(segments)-1 {
+			may = LogicalAnd(may, BroadcastToDims(before(p.Allow.Graph(), length), n, length, length))
+		}
+		k, v, ok = append(k, p.K), append(v, p.V), append(ok, may)
+	}
+	if len(segments) == 1 {
+		return segments[0], ok[0]
+	}
+	return CacheSegment{K: Concatenate(k, 2), V: Concatenate(v, 2)}, Concatenate(ok, 2)
+}
+
+// before [1, length, length] is whether a token, the last index, is not after another.
+func before(g *Graph, length int) *Node {
+	at := shape(dtypes.Int32, 1, length, length)
+	return LessOrEqual(Iota(g, at, 2), Iota(g, at, 1))
 }
 
 // attendCache is the block with attention by attend, which gets the queries of groups of tokens, in groups of heads,
@@ -114,10 +145,8 @@ func (b *Block) attendPast(q *Node, length int, past []CacheSegment, own *CacheS
 		ok := Reshape(p.Allow, n, 1, 1, m)
 		s = Reshape(s, n, kv*reps, length, m)
 		if own != nil && i == len(all)-1 {
-			row := Iota(g, shape(dtypes.Int32, 1, 1, length, m), 2)
-			col := Iota(g, shape(dtypes.Int32, 1, 1, length, m), 3)
-			causal := BroadcastToDims(LessOrEqual(col, row), n, 1, length, m)
-			ok = LogicalAnd(BroadcastToDims(ok, n, 1, length, m), causal)
+			causal := Reshape(before(g, length), 1, 1, length, m)
+			ok = LogicalAnd(BroadcastToDims(ok, n, 1, length, m), BroadcastToDims(causal, n, 1, length, m))
 		}
 		s = Where(BroadcastToShape(ok, s.Shape()), s, Scalar(g, dtypes.Float32, masked))
 		score[i] = Reshape(s, n, kv, rl, m)

@@ -37,7 +37,7 @@ func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
 				return Reshape(Slice(Reshape(x, rows, length, c), AxisRange(), AxisRange(from, to)), rows*(to-from), c)
 			}
 			appendPart := func(from, to int, past []CacheSegment) (y, k, v *Node) {
-				return b.Append(w, part(x, from, to), part(cos, from, to), part(sin, from, to), to-from, past, all(true, to-from))
+				return b.Append(w, part(x, from, to), part(cos, from, to), part(sin, from, to), to-from, past, all(true, to-from), nil)
 			}
 			y, k, v := appendPart(0, length, nil)
 
@@ -94,7 +94,7 @@ func TestInvalidSlotsAreNotSeen(t *testing.T) {
 				g := in[0].Graph()
 				past := CacheSegment{in[n+3], in[n+3], Const(g, [][]bool{{true, false, true}, {false, false, false}})}
 				y, _, _ := b.Append(in[:n], in[n], in[n+1], in[n+2], 2, []CacheSegment{past},
-					Const(g, [][]bool{{true, true}, {false, true}}))
+					Const(g, [][]bool{{true, true}, {false, true}}), nil)
 				return []*Node{y}
 			})[0]
 		}

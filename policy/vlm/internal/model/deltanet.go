@@ -223,7 +223,7 @@ func (d *deltaNet) Forward(weights []*Node, x, _, _ *Node, l *Layout) (*Node, Ke
 	window, start := d.empty(x.Graph(), l.Groups)
 	c := newChunks(x.Graph(), l.Groups, l.Length, l.Segment)
 	t := d.tokens(&w.delta, proj, l.Groups, l.Length, window, l.Segment, nil)
-	o, states := newDeltaRule(c, t.each(c.split)).overRows(t.deltaIn, start, c, l.Use, l.States)
+	o, states := newDeltaRule(c, t.each(c.split)).overRows(t.deltaIn, start, c, l.Use, l.Again)
 	core := d.flat(o)
 	y, mid, up := d.finish(w, x, d.mixed(&w.delta, core, proj))
 	return y, Kept{Main: []*Node{proj, core, mid, up}, Again: []*Node{states}}
@@ -266,7 +266,7 @@ func (d *deltaNet) Cache() []CacheArray {
 	}
 }
 
-func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Node) (*Node, []*Node) {
+func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Node, _ *StepKernels) (*Node, []*Node) {
 	n, length := dim(fresh, 0), dim(fresh, 1)
 	window := past.Prefix[0]
 	w, x, proj := d.begin(weights, x)

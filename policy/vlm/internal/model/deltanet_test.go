@@ -115,7 +115,7 @@ func TestDeltaNetsReadRowsInPieces(t *testing.T) {
 			piece := func(from, to int) *Node {
 				return Reshape(Slice(in[n+2], AxisRange(), AxisRange(from, to)), len(rows)*(to-from), 6)
 			}
-			z, cache := d.Append(w, piece(0, first), nil, nil, &past, fresh)
+			z, cache := d.Append(w, piece(0, first), nil, nil, &past, fresh, nil)
 			out := []*Node{y, z}
 			for i := range steps {
 				past.Prefix = cache

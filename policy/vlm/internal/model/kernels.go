@@ -50,6 +50,19 @@ func (s *StepKernels) RuleBack(in deltaIn, segment, states, do *Node, by deltaIn
 	}
 }
 
+// attention adds softmax attention of whole rows: o is that of the queries q, grouped by key heads, to keys and
+// values, where allow [groups, length, keys], unless nil, is set.
+func (s *StepKernels) attention(q, k, v, allow, o *Node) {
+	if q.DType() != dtypes.Float32 {
+		return
+	}
+	in := []*Node{q, k, v}
+	if allow != nil {
+		in = append(in, allow)
+	}
+	*s = append(*s, device.Kernel{Name: fused.Attention, In: in, Out: []*Node{o}})
+}
+
 // scores adds the log-probs and entropies of a head, whose logits need not be stored then.
 func (s *StepKernels) scores(normed, table, label, temperature *Node, o *HeadOutput) {
 	if dim(normed, 0) < fused.ScoreRows || normed.DType() != dtypes.Float32 || table.DType() != dtypes.Float32 {
@@ -73,12 +86,6 @@ func (b *Block) hasKernel() bool {
 func HasStepKernel(l Layer) bool {
 	a, ok := l.(*attention)
 	return ok && a.hasKernel()
-}
-
-// HasRuleKernel reports whether there are kernels for a layer's passes over whole rows.
-func HasRuleKernel(l Layer) bool {
-	_, ok := l.(*deltaNet)
-	return ok
 }
 
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in

@@ -29,7 +29,8 @@ type Layer interface {
 	// Append reads new tokens of each row, x row by row, of which fresh [rows, length] bool
 	// marks the real ones; the others follow them. It returns, for each array of the cache,
 	// the new slots [rows, heads, length, width], or the state after the last real token of each row.
-	Append(weights []*Node, x, cos, sin *Node, past *Past, fresh *Node) (y *Node, cache []*Node)
+	// It may add kernels to use, unless that is nil.
+	Append(weights []*Node, x, cos, sin *Node, past *Past, fresh *Node, use *StepKernels) (y *Node, cache []*Node)
 	// Step reads one token of each row. It returns, for each array of the cache, the recent segment with
 	// the token's slot written, or the state after the token, which it keeps in rows that are not live. It may
 	// add a kernel for its outputs to use.
@@ -165,8 +166,10 @@ func (p *Past) segments() []CacheSegment {
 	return []CacheSegment{{p.Prefix[0], p.Prefix[1], p.Allow}, {p.Recent[0], p.Recent[1], p.RecentAllow}}
 }
 
-func (a *attention) Append(weights []*Node, x, cos, sin *Node, past *Past, fresh *Node) (*Node, []*Node) {
-	y, k, v := a.Block.Append(weights, x, cos, sin, dim(fresh, 1), past.segments(), fresh)
+func (a *attention) Append(
+	weights []*Node, x, cos, sin *Node, past *Past, fresh *Node, use *StepKernels,
+) (*Node, []*Node) {
+	y, k, v := a.Block.Append(weights, x, cos, sin, dim(fresh, 1), past.segments(), fresh, use)
 	return y, []*Node{k, v}
 }
 

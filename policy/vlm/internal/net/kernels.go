@@ -164,18 +164,16 @@ func (k *Kernels) embedBack(images, trained, acc bool) *device.Program {
 		})
 }
 
-// rowLayout is the layout of packs. use collects the kernels of a layer that has some, and states says whether what
-// its forward pass keeps includes states.
-func (k *Kernels) rowLayout(segment *Node, use *model.StepKernels, states bool) *model.Layout {
+// rowLayout is the layout of packs. use collects the kernels of a layer, and again says whether the caller reads
+// what a backward pass can compute again.
+func (k *Kernels) rowLayout(segment *Node, use *model.StepKernels, again bool) *model.Layout {
 	d := segment.Shape().Dimensions
-	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment, Prefixes: k.Share, Use: use, States: states}
+	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment, Prefixes: k.Share, Use: use, Again: again}
 }
 
-// layerProgram declares a program of a layer, with kernels if the layer has some.
-func (k *Kernels) layerProgram(
-	l model.Layer, name string, build func(in []*Node, use *model.StepKernels) []*Node,
-) *device.Program {
-	if !model.HasRuleKernel(l) {
+// LayerProgram declares a program of a layer, with kernels where there are some.
+func (k *Kernels) LayerProgram(name string, build func(in []*Node, use *model.StepKernels) []*Node) *device.Program {
+	if k.Dev.PureGo() || k.Dev.Accelerator() {
 		return k.Program(name, func(in []*Node) []*Node { return build(in, nil) })
 	}
 	return k.Fused(name, func(in []*Node) ([]*Node, []device.Kernel) {
@@ -205,7 +203,7 @@ func (k *Kernels) kept(kept model.Kept) []*Node {
 func (k *Kernels) layer(i int, train bool) *device.Program {
 	l, n := k.Layers[i], len(k.groups.Layers[i].Params)
 	name := fmt.Sprintf("layer %d train=%v", k.First(i), train)
-	return k.layerProgram(l, name, func(in []*Node, use *model.StepKernels) []*Node {
+	return k.LayerProgram(name, func(in []*Node, use *model.StepKernels) []*Node {
 		return k.runForward(l, n, in, train, func(a *Args) *model.Layout {
 			return k.rowLayout(a.One(), use, train && k.Keep == KeepAll)
 		})
@@ -228,7 +226,7 @@ func (k *Kernels) runForward(l model.Layer, n int, in []*Node, train bool, layou
 func (k *Kernels) layerBack(i int, group *model.Group, acc bool) *device.Program {
 	l := k.Layers[i]
 	name := fmt.Sprintf("layer %d back acc=%v%s", k.First(i), acc, frozenKey(group))
-	return k.layerProgram(l, name, func(in []*Node, use *model.StepKernels) []*Node {
+	return k.LayerProgram(name, func(in []*Node, use *model.StepKernels) []*Node {
 		return k.runBackward(l, group, in, acc, func(a *Args) *model.Layout { return k.rowLayout(a.One(), use, true) })
 	})
 }

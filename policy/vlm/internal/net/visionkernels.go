@@ -54,8 +54,13 @@ func visionLayout(a *Args, even bool) *model.Layout {
 // visionBlock: weights, x, cos, sin, layout → y, kept….
 func (k *Kernels) visionBlock(train, even bool) *device.Program {
 	n := len(k.groups.Blocks[0].Params)
-	return k.Program(fmt.Sprintf("vision block train=%v even=%v", train, even), func(in []*Node) []*Node {
-		return k.runForward(k.Vision, n, in, train, func(a *Args) *model.Layout { return visionLayout(a, even) })
+	name := fmt.Sprintf("vision block train=%v even=%v", train, even)
+	return k.LayerProgram(name, func(in []*Node, use *model.StepKernels) []*Node {
+		return k.runForward(k.Vision, n, in, train, func(a *Args) *model.Layout {
+			l := visionLayout(a, even)
+			l.Use, l.Again = use, train && k.Keep == KeepAll
+			return l
+		})
 	})
 }
 
