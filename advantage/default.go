@@ -4,7 +4,7 @@ package advantage
 type parametric interface {
 	GAE | Masked | Lite | BiLevel | TurnWise | GRPO | PassK | ReinforcePlusPlus | ReinforcePlusPlusBaseline | GiGPO |
 		NoConcat | TrajectoryOutcome | TrajectoryToken | TrajectoryTurn | TrajectoryBiLevel | TrajectoryTwoPass |
-		TrajectoryGRPO
+		TrajectoryGRPO | GDPO | GraphGPO | HGPO | LengthGRPO | EpisodeGRPO | MaxRL | RAE | OptimalBaseline
 }
 
 // Default returns an estimator with the hyperparameters of DefaultParams, which are also

@@ -1,6 +1,10 @@
 package advantage
 
-import "fmt"
+import (
+	"fmt"
+
+	"vagen/internal/floats"
+)
 
 // Distill adds the reverse KL to a teacher to advantages, as estimated from the sampled tokens:
 //
@@ -8,7 +12,7 @@ import "fmt"
 //
 // With a discount γ above 0 x is first replaced by the discounted sum of itself to come in the row, context
 // included; so tokens off the mask get a share, too. It returns the mean of log π − log π_teacher under the mask.
-// All slices have one number per token; the error is an ErrLength otherwise, or ErrNotFinite.
+// All slices have one number per token; errors are ErrLength, ErrParameter and ErrNotFinite, after which adv is undefined.
 //
 // As the tinker cookbook's kl_penalty_coef and kl_discount_factor; slime's opd_kl_coef has no mask and no discount.
 func Distill(
@@ -16,6 +20,12 @@ func Distill(
 ) (kl float64, err error) {
 	n := len(adv)
 	if err := checkOffsets(offsets, n); err != nil {
+		return 0, fmt.Errorf("advantage: distill: %w", err)
+	}
+	if !floats.Finite(coef) {
+		return 0, fmt.Errorf("advantage: distill: %w", errParameter("coef", coef, "finite"))
+	}
+	if err := unit("discount", discount); err != nil {
 		return 0, fmt.Errorf("advantage: distill: %w", err)
 	}
 	if len(logProbs) != n || len(teacher) != n || len(mask) != n {

@@ -18,30 +18,6 @@ type Estimator interface {
 	Estimate(dst *Result, b *Batch) error
 }
 
-var (
-	_ Estimator = BiLevel{}
-	_ Estimator = GAE{}
-	_ Estimator = GiGPO{}
-	_ Estimator = GPG{}
-	_ Estimator = GRPO{}
-	_ Estimator = Lite{}
-	_ Estimator = Masked{}
-	_ Estimator = NoConcat{}
-	_ Estimator = OPO{}
-	_ Estimator = PassK{}
-	_ Estimator = ReinforcePlusPlus{}
-	_ Estimator = ReinforcePlusPlusBaseline{}
-	_ Estimator = ReMax{}
-	_ Estimator = RLOO{}
-	_ Estimator = TrajectoryBiLevel{}
-	_ Estimator = TrajectoryGRPO{}
-	_ Estimator = TrajectoryOutcome{}
-	_ Estimator = TrajectoryToken{}
-	_ Estimator = TrajectoryTurn{}
-	_ Estimator = TrajectoryTwoPass{}
-	_ Estimator = TurnWise{}
-)
-
 // Errors for callers to distinguish. Errors of Estimate wrap one of them and name
 // estimator, field, row and position.
 var (
@@ -67,8 +43,6 @@ var (
 	// ErrNoGroup means that a column of the batch (groups, trajectories, baselines,
 	// states) that the estimator needs is missing.
 	ErrNoGroup = errors.New("required by the estimator, but missing in the batch")
-	// ErrGroupSize means that a group has too few members.
-	ErrGroupSize = errors.New("group too small")
 	// ErrUnknown means that no estimator has this name.
 	ErrUnknown = errors.New("unknown name")
 	// ErrDuplicate means that a name is already registered.

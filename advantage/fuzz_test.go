@@ -98,7 +98,7 @@ func (b *Batch) spoil(which byte) {
 }
 
 var sentinels = []error{
-	ErrLength, ErrNotFinite, ErrParameter, ErrEmptyMask, ErrNoCritic, ErrNoMask, ErrNoTurnEnd, ErrNoGroup, ErrGroupSize,
+	ErrLength, ErrNotFinite, ErrParameter, ErrEmptyMask, ErrNoCritic, ErrNoMask, ErrNoTurnEnd, ErrNoGroup,
 	ErrConflict,
 }
 

@@ -60,6 +60,20 @@ func TestObservationsChangeNothing(t *testing.T) {
 	})
 }
 
+// TestPromptsMoveNoBaseline: the last tokens of the longest row have none, however long the common prompt is.
+func TestPromptsMoveNoBaseline(t *testing.T) {
+	for seed := range uint64(lawRounds) {
+		g := newGenerator(seed)
+		rows := g.episodes(3, 3, true)
+		longer, prompt := cloneRows(rows), g.observation(40)
+		for i := range longer {
+			longer[i].tokens = append(slices.Clone(prompt), longer[i].tokens...)
+		}
+		est := OptimalBaseline{ZeroTail: true}
+		bothSame(t, run(t, est, batchOf(longer)), run(t, est, batchOf(rows)), longer, rows)
+	}
+}
+
 func values(m map[int]float32) []float32 {
 	var out []float32
 	for id := range len(m) {

@@ -3,6 +3,7 @@ package advantage
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // OptimalBaseline subtracts at each position the baseline that makes the variance of the gradient smallest there, if a
@@ -38,6 +39,7 @@ type column struct {
 	start, width    int // first position and their number
 	rows            int
 	longest, second int // tokens under the mask of the two longest rows
+	first           int // the earliest position under the mask: what is before it is the prompt
 }
 
 // sums are those of one position of a group.
@@ -82,7 +84,7 @@ func (o OptimalBaseline) run(c *call) error {
 		if of.rows == 1 {
 			end = of.start
 		} else if o.ZeroTail && of.longest > of.second && count(c.mask[lo:hi]) == of.longest {
-			end = of.start + of.second
+			end = of.start + of.first + of.second
 		}
 		for t, at := lo, of.start; t < hi; t++ {
 			if c.mask[t] {
@@ -117,6 +119,9 @@ func (o OptimalBaseline) layOut(c *call, g *groups) {
 	for row, k := range g.of {
 		lo, hi := c.row(row)
 		of, n := &c.columns[k], count(c.mask[lo:hi])
+		if first := slices.Index(c.mask[lo:hi], true); !o.Packed && n > 0 && (first < of.first || of.longest == 0) {
+			of.first = first
+		}
 		if o.Packed && n == 0 {
 			continue
 		}

@@ -2,7 +2,6 @@ package advantage
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 )
@@ -20,9 +19,9 @@ import (
 // advantages. Every token under the mask gets the row's advantage, others 0;
 // returns are the same numbers. No critic, no whitening.
 //
+// In a group of one, or of fewer rows than K, there is nothing to compare: A is 0.
 // The mask is Loss, or Attention without a loss mask. A batch
-// without Group is an ErrNoGroup, a group of one, or of fewer rows than K, an
-// ErrGroupSize.
+// without Group is an ErrNoGroup.
 //
 // See Tang et al., arXiv:2503.19595, for k = n, as verl has it, and Walder and
 // Karkhanis, arXiv:2505.15201, eq. 33, for smaller k. Config name: grpo_passk.
@@ -49,17 +48,13 @@ func (pk PassK) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	least := max(2, pk.K)
-	for row, k := range g.of {
-		if g.size[k] < least {
-			return fmt.Errorf("group: row %d is in group %d of %d rows: %w (must have %d or more)", row, c.group[row], g.size[k],
-				ErrGroupSize, least)
-		}
-	}
 	rows := g.ascending(scores)
 	for k, n := range g.size {
 		by := 1.0
-		if pk.NormByStd {
+		switch {
+		case n < max(2, pk.K):
+			by = math.Inf(1)
+		case pk.NormByStd:
 			by = math.Sqrt(g.m2[k]/float64(n-1)) + eps
 		}
 		pk.advantages(rows[:n], scores, by)

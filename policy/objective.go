@@ -73,7 +73,7 @@ func (o *Objective) Eval(b *Batch, s *Scores) (*Evaluation, error) {
 		err = o.evalPolicy(e, b, s)
 	}
 	if err == nil && o.hasValue(s) {
-		o.evalValue(e, b, s.Values)
+		err = o.evalValue(e, b, s.Values)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("policy: objective: %w", err)
@@ -211,7 +211,7 @@ func (e *Evaluation) imitate(
 }
 
 // evalValue evaluates the value loss.
-func (o *Objective) evalValue(e *Evaluation, b *Batch, values []float32) {
+func (o *Objective) evalValue(e *Evaluation, b *Batch, values []float32) error {
 	v := loss.Value{Clip: o.ValueClip}
 	if o.ValueClip == 0 {
 		v.Clip = math.Inf(1)
@@ -223,7 +223,9 @@ func (o *Objective) evalValue(e *Evaluation, b *Batch, values []float32) {
 		}
 		old := 0.0
 		if b.OldValues != nil {
-			old = float64(b.OldValues[i])
+			if old = float64(b.OldValues[i]); !floats.Finite(old) { // the clip would ignore NaN
+				return fmt.Errorf("OldValues: token %d: %v: %w", i, old, loss.ErrNotFinite)
+			}
 		}
 		l, slope, clipped := v.Of(float64(values[i]), old, float64(b.Returns[i]))
 		e.Slopes.Values[i] = o.ValueCoef * float64(w) * slope
@@ -232,6 +234,7 @@ func (o *Objective) evalValue(e *Evaluation, b *Batch, values []float32) {
 			e.valueClip += float64(w)
 		}
 	}
+	return nil
 }
 
 // Report sets the statistics of a step that the evaluation has.

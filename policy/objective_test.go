@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -234,7 +235,11 @@ func TestEvalRefusesColumnsOfOtherLengths(t *testing.T) {
 		require.ErrorContains(t, err, name)
 	}
 	b, s := scoredRows()
-	_, err := (&policy.Objective{}).Eval(nil, s)
+	nan := float32(math.NaN())
+	b.OldValues = slices.Repeat([]float32{nan}, len(b.Tokens))
+	_, err := (&policy.Objective{ValueCoef: 1, ValueClip: 1}).Eval(b, s)
+	require.ErrorIs(t, err, loss.ErrNotFinite, "a clip does not hide NaN")
+	_, err = (&policy.Objective{}).Eval(nil, s)
 	require.ErrorIs(t, err, loss.ErrMissing)
 	_, err = (&policy.Objective{}).Eval(b, nil)
 	require.ErrorIs(t, err, loss.ErrMissing)

@@ -2,6 +2,7 @@ package reward
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,5 +100,13 @@ func TestShapingEqualsTheOriginal(t *testing.T) {
 			require.NoError(t, controller.Update(kl, len(scores)))
 			tally.Float(t, c.Name+" coefficient after", controller.Coefficient(), after, tol)
 		}
+	}
+}
+
+func TestShapeKLRefusesWhatItsLimitHides(t *testing.T) {
+	inf := math.Inf(1)
+	for _, c := range [][2]float64{{-1, -inf}, {inf, -1}} {
+		_, err := ShapeKL(make([]float64, 1), []float64{0}, []float64{c[0]}, []float64{c[1]}, nil, []int{0, 1}, loss.K3, 1)
+		require.ErrorContains(t, err, "row 0, token 0", "%v", c)
 	}
 }

@@ -121,15 +121,14 @@ func (n *Normalizer) Clone() *Normalizer {
 }
 
 func (n *Normalizer) scale(x float64, m floats.Moments) float64 {
-	if m.N < 2 {
-		return x
-	}
-	if n.Center {
-		x -= m.Mean
-	}
-	// Equal values have no deviation; without Epsilon they are not divided.
-	if d := math.Sqrt(m.Variance()) + n.Epsilon; d > 0 {
-		x /= d
+	if m.N > 1 {
+		if n.Center {
+			x -= m.Mean
+		}
+		// Equal values have no deviation; without Epsilon they are not divided.
+		if d := math.Sqrt(m.Variance()) + n.Epsilon; d > 0 {
+			x /= d
+		}
 	}
 	if n.Limit > 0 {
 		x = min(max(x, -n.Limit), n.Limit)

@@ -279,7 +279,7 @@ func (b *batch) miniBatch(rows []int, a config.Aggregation, alpha float64) (*pol
 		out.Offsets = append(out.Offsets, len(out.Tokens))
 		out.Images = append(out.Images, b.rows.Images[r])
 		counted = append(counted, b.loss[off[r]:off[r+1]]...)
-		withoutFirst(counted[len(counted)-(off[r+1]-off[r]):], a.Skip)
+		withoutFirst(counted[len(counted)-(off[r+1]-off[r]):], b.written[off[r]:off[r+1]], a.Skip)
 		value = append(value, b.value[off[r]:off[r+1]]...)
 	}
 	var err error
@@ -311,10 +311,10 @@ func (b *batch) miniBatch(rows []int, a config.Aggregation, alpha float64) (*pol
 	return out, nil
 }
 
-// withoutFirst clears the first n set entries of a mask.
-func withoutFirst(mask []bool, n int) {
-	for i, m := range mask {
-		if m && n > 0 {
+// withoutFirst clears a mask at the first n tokens that the policy wrote.
+func withoutFirst(mask, written []bool, n int) {
+	for i, w := range written {
+		if w && n > 0 {
 			mask[i], n = false, n-1
 		}
 	}

@@ -154,6 +154,12 @@ func TestLossSettingsAreChecked(t *testing.T) {
 			"of sampling, so that " + corr + ".rollout_is would correct the difference to training twice",
 		actor + "clip_ratio_low=1 stability.clip_schedule.style=linear stability.clip_schedule.end_ratio=2": "stability." +
 			"clip_schedule.end_ratio is 2, which multiplies the clip range: loss: policy loss \"vanilla\": loss: ppo: Low = 2",
+		actor + "policy_loss.loss_mode=dro " + actor + "policy_loss.dro_beta=1 stability.clip_schedule.style=linear": "stability." +
+			"clip_schedule.style is linear, but " + actor + "policy_loss.loss_mode dro has no clip range",
+		"stability.kl_schedule.style=linear":                                                   "but actor_rollout_ref.actor.use_kl_loss is false, and so is algorithm.use_kl_in_reward",
+		"stability.clip_schedule.end_ratio=0.5":                                                "but stability.clip_schedule.style is constant",
+		"stability.spike.action=stop":                                                          "but stability.spike.metric is null",
+		"stability.early_stopping.patience=2":                                                  "but stability.early_stopping.metric is null",
 		"algorithm.echo.alpha=0.1 rollout_manager.use_loss_mask=false":                         "so that observations have the policy loss",
 		corr + ".bypass_mode=true rollout_manager.use_loss_mask=false":                         "bypass_mode needs rollout_manager.use_loss_mask",
 		corr + ".bypass_mode=true algorithm.use_kl_in_reward=true algorithm.kl_mask=attention": "algorithm.kl_mask is attention",
@@ -181,7 +187,8 @@ func TestLossSettingsAreChecked(t *testing.T) {
 	require.Equal(t, got.Algorithm, again.Algorithm)
 	require.Equal(t, got.Agent, again.Agent)
 	for _, set := range []string{"policy_loss.loss_mode=vespo " + corr + ".rollout_is=token",
-		"clip_ratio_low=1 stability.clip_schedule.style=linear stability.clip_schedule.end_ratio=0"} {
+		"clip_ratio_low=1 stability.clip_schedule.style=linear stability.clip_schedule.end_ratio=0",
+		"policy_loss.loss_mode=dppo_kl " + actor + "clip_ratio_low=0.5 " + actor + "clip_ratio_high=0.05"} {
 		_, err = config.Load("", append([]string{"env.name=x"}, strings.Fields(actor+set)...)...)
 		require.NoError(t, err, set)
 	}

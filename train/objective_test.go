@@ -260,8 +260,8 @@ func TestLearningRates(t *testing.T) {
 		want  []float64
 	}{
 		"constant": {config.OptimConfig{Style: "constant"}, []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
-		"constant after 3": {config.OptimConfig{Style: "constant", WarmupRatio: 0.25},
-			[]float64{1. / 3, 2. / 3, 1, 1, 1, 1, 1, 1, 1, 1}},
+		"constant after 2.5, rounded down": {config.OptimConfig{Style: "constant", WarmupRatio: 0.25},
+			[]float64{1. / 2, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
 		"linear": {config.OptimConfig{Style: "linear"},
 			[]float64{9. / 9, 8. / 9, 7. / 9, 6. / 9, 5. / 9, 4. / 9, 3. / 9, 2. / 9, 1. / 9, 0}},
 		"linear to a fifth": {config.OptimConfig{Style: "linear", MinRatio: 0.2, WarmupRatio: 0.5},

@@ -9,7 +9,7 @@ import (
 // rate returns the learning rate of a step (from 1): it increases during the warm-up, then
 // stays constant or decreases to MinRatio of its maximum, linearly or as half a cosine.
 func rate(o *config.OptimConfig, step, total int) float64 {
-	warm := int(math.Ceil(o.WarmupRatio * float64(total)))
+	warm := int(o.WarmupRatio*float64(total) + 1e-9) // rounded down, as in verl; 0.07 of 100 is a little more than 7 in binary
 	if o.WarmupSteps > 0 {
 		warm = o.WarmupSteps
 	}

@@ -57,6 +57,7 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		t.Chosen = zeros(t.Chosen, len(b.Chosen))
 		width = len(b.Chosen) / max(1, len(b.Mask))
 	}
+	far, least, most := 0.0, math.Inf(1), math.Inf(-1)
 	for i, m := range b.Mask {
 		if !m {
 			continue
@@ -71,6 +72,7 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		} else {
 			k, slope = f(d)
 		}
+		far, least, most = far+math.Abs(k), min(least, k), max(most, k)
 		pass := 1.0
 		if p.Clamp > 0 {
 			k, pass = clamp(k, -p.Clamp, p.Clamp)
@@ -90,6 +92,9 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		if err := p.Policy.Terms(t, &t.taught); err != nil {
 			return err
 		}
+	}
+	if far != 0 {
+		t.own.Distance, t.own.DistanceMin, t.own.DistanceMax = far, least, most
 	}
 	p.weigh(t, b, width)
 	return nil

@@ -81,7 +81,8 @@ func (p DPPO) keeps(now, old, adv float64) bool {
 		}
 		return is-was >= -p.Low
 	}
-	distance := was*(old-now) + (1-was)*math.Log((1-was+1e-8)/(1-is+1e-8))
+	others, othersWere := max(0, 1-is), max(0, 1-was) // log-probs that were rounded may be above 0
+	distance := was*(old-now) + othersWere*math.Log((othersWere+1e-8)/(others+1e-8))
 	if adv > 0 {
 		return distance <= p.High || is <= was
 	}
@@ -136,10 +137,18 @@ func (p PrimeDPPO) Terms(t *Terms, b *Batch[float64]) error {
 		}
 		d := b.LogProb[i] - old
 		t.LogRatio[i], t.Loss[i], t.Slope[i] = d, p.KLTau*d*d, 2*p.KLTau*d
+		mismatch := math.Expm1(d) - d
 		if p.drops(math.Exp(b.LogProb[i])-math.Exp(old), b.Advantage[i]) {
 			t.Clipped++
+			t.own.MaskedKL += mismatch
+			if b.Advantage[i] > 0 {
+				t.own.MaskedHigh++
+			} else if b.Advantage[i] < 0 {
+				t.own.MaskedLow++
+			}
 			continue
 		}
+		t.own.UnmaskedKL += mismatch
 		gain := p.AdvTau * b.Advantage[i] * math.Exp(d)
 		t.Loss[i] -= gain
 		t.Slope[i] -= gain

@@ -150,10 +150,24 @@ func primeDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	}
 	compare2026(t, tally, c, sumOf(t, p, b), number(t, c.Params, "rl_scale"))
 	droppedShares(t, tally, c, "is_masked", p, b)
+	rowMetrics(t, tally, c, "masked_mismatch_kl", p, b, func(m *Metrics) float64 { return m.MaskedKL })
+	rowMetrics(t, tally, c, "unmasked_mismatch_kl", p, b, func(m *Metrics) float64 { return m.UnmaskedKL })
+	if !p.Symmetric {
+		rowMetrics(t, tally, c, "is_masked_high", p, b, func(m *Metrics) float64 { return m.MaskedHigh })
+		rowMetrics(t, tally, c, "is_masked_low", p, b, func(m *Metrics) float64 { return m.MaskedLow })
+	}
 }
 
 // droppedShares compares the shares of rows' tokens that are dropped. With weights, rows without any have none.
 func droppedShares[T Float](t *testing.T, tally *golden.Tally, c golden.Case, name string, p Policy, b *Batch[T]) {
+	t.Helper()
+	rowMetrics(t, tally, c, name, p, b, func(m *Metrics) float64 { return m.ClipFraction })
+}
+
+// rowMetrics compares a metric of each row.
+func rowMetrics[T Float](
+	t *testing.T, tally *golden.Tally, c golden.Case, name string, p Policy, b *Batch[T], of func(m *Metrics) float64,
+) {
 	t.Helper()
 	var got, want []float64
 	golden.Need(t, c.Expected, name, &want)
@@ -163,7 +177,7 @@ func droppedShares[T Float](t *testing.T, tally *golden.Tally, c golden.Case, na
 		lo, hi := b.Offsets[r], b.Offsets[r+1]
 		copy(row.Mask[lo:hi], b.Mask[lo:hi])
 		if b.Weight == nil || countTrue(row.Mask) > 0 {
-			got = append(got, sumOf(t, p, &row).Metrics.ClipFraction)
+			got = append(got, of(&sumOf(t, p, &row).Metrics))
 		}
 	}
 	golden.Floats(t, tally, name, got, want, c.Tolerance)
@@ -222,7 +236,7 @@ func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	p, corrected := LUSPO{Low: low, High: high, Delta: delta}, true
 	golden.Decode(t, c.Params, "use_bias_correction_kl", &corrected)
 	if b.Ref = sampled[T](t, c, "ref_log_prob"); coef != 0 && corrected {
-		p.KL, p.KLCoef = K3, coef
+		p.KL, p.KLCoef = K3Unclamped, coef
 	}
 	var got Result
 	require.NoError(t, Eval(&got, p, a, b))

@@ -14,7 +14,8 @@ import (
 //	kl, k1            d                              unbiased value; may be negative, its gradient is that of log π
 //	abs               |d|
 //	mse, k2           d²/2                           gradient of the true divergence in expectation
-//	low_var_kl, k3    clip(exp(−d) + d − 1, ±10)     unbiased value, never negative
+//	low_var_kl, k3    clip(exp(−d) + d − 1, ±10)     unbiased value, never negative; limited as in verl
+//	k3_unclamped      exp(−d) + d − 1                the same without the limit, as in TRL and slime
 //
 // A trailing "+" keeps the value and uses the gradient of k2, as in "k3+". The empty KL
 // means no term.
@@ -29,9 +30,11 @@ const (
 	AbsKL KL = "abs"
 	K2    KL = "mse"
 	K3    KL = "low_var_kl"
+	// K3Unclamped is Schulman's k3 itself.
+	K3Unclamped KL = "k3_unclamped"
 )
 
-var klNames = []string{"kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3"}
+var klNames = []string{"kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "k3_unclamped"}
 
 // Check returns ErrUnknown unless the name, with or without "+", is one of the
 // above.
@@ -55,19 +58,24 @@ var klKinds = map[string]func(d float64) (v, dv float64){
 	"kl": linearKL, "k1": linearKL,
 	"abs": func(d float64) (float64, float64) { return math.Abs(d), sign(d) },
 	"mse": squareKL, "k2": squareKL,
-	"low_var_kl": lowVarKL, "k3": lowVarKL,
+	"low_var_kl": lowVarKL, "k3": lowVarKL, "k3_unclamped": thirdKL,
 }
 
 func linearKL(d float64) (v, dv float64) { return d, 1 }
 func squareKL(d float64) (v, dv float64) { return d * d / 2, d }
 
 func lowVarKL(d float64) (v, dv float64) {
-	e := math.Expm1(-d)
-	v, pass := clamp(e+d, -10, 10)
+	v, dv = thirdKL(d)
+	v, pass := clamp(v, -10, 10)
 	if pass == 0 {
 		return v, 0 // also where exp(−d) overflows
 	}
-	return v, -e
+	return v, dv
+}
+
+func thirdKL(d float64) (v, dv float64) {
+	e := math.Expm1(-d)
+	return e + d, -e
 }
 
 // parts returns the function of a valid kind, and whether the gradient is k2's instead of

@@ -183,3 +183,16 @@ func TestDistillationWithTheSlopeOfK2(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnknown)
 	require.ErrorContains(t, err, "full needs the logits")
 }
+
+// TestTheDistanceToATeacherIsMeasuredBeforeItsBound, alone and beside rewards.
+func TestTheDistanceToATeacherIsMeasuredBeforeItsBound(t *testing.T) {
+	d := Distill{KL: K1, Clamp: 0.5}
+	b := &Batch[float64]{
+		Offsets: []int{0, 3}, Mask: []bool{true, true, false}, LogProb: []float64{-1, -2, -3}, OldLogProb: []float64{-1, -2, -3},
+		Ref: []float64{-4, -1, 0}, Advantage: []float64{1, 1, 1},
+	}
+	for _, p := range []Policy{d, Taught{Policy: LegacyPPO(), Distill: d, Coef: 1}} {
+		m := mustEval(t, p, Aggregation{}, b).Metrics
+		require.Equal(t, [3]float64{2, -1, 3}, [3]float64{m.Distance, m.DistanceMin, m.DistanceMax})
+	}
+}

@@ -22,6 +22,13 @@ type Metrics struct {
 
 	RefKL float64 // mean of the KL to the reference policy inside the loss, of LUSPO only; without KLCoef
 
+	// Of the tokens' distance to the teacher before clamping, of Distill only: mean magnitude, smallest and largest.
+	Distance, DistanceMin, DistanceMax float64
+
+	// Of PrimeDPPO only: tokens that are dropped with A > 0 and with A < 0, and the mean of ρ − 1 − ln ρ of those that
+	// are dropped and of the others.
+	MaskedHigh, MaskedLow, MaskedKL, UnmaskedKL float64
+
 	// Of turn losses only; TurnsPerRow is 0 for the others.
 	TurnsPerRow     float64 // over all rows, empty ones included
 	TurnLength      float64 // counted tokens per turn, weighted by tokens
@@ -45,6 +52,14 @@ func (m Metrics) All() iter.Seq2[string, float64] {
 	}
 	if m.RefKL != 0 {
 		list = append(list, named{"actor/kl_loss", m.RefKL})
+	}
+	if m.Distance != 0 {
+		list = append(list, named{"actor/distillation_abs_loss", m.Distance}, named{"actor/distillation_loss_min", m.DistanceMin},
+			named{"actor/distillation_loss_max", m.DistanceMax})
+	}
+	if m.UnmaskedKL != 0 || m.MaskedKL != 0 {
+		list = append(list, named{"actor/is_masked_high", m.MaskedHigh}, named{"actor/is_masked_low", m.MaskedLow},
+			named{"actor/masked_mismatch_kl", m.MaskedKL}, named{"actor/unmasked_mismatch_kl", m.UnmaskedKL})
 	}
 	if m.TurnsPerRow != 0 {
 		list = append(list, named{"actor/turns_per_row", m.TurnsPerRow}, named{"actor/turn_len_mean", m.TurnLength},
@@ -72,7 +87,7 @@ func inOrder(list []named) iter.Seq2[string, float64] {
 
 // measure sets the metrics that all policy losses share.
 func (m *Metrics) measure(t *Terms, b *Batch[float64]) {
-	*m = t.turns
+	*m = t.own
 	m.Tokens, m.Rows = count(b.Offsets, b.Mask)
 	if m.Tokens == 0 {
 		return
@@ -92,7 +107,13 @@ func (m *Metrics) measure(t *Terms, b *Batch[float64]) {
 		m.RatioMax = max(m.RatioMax, ratio)
 	}
 	n := float64(m.Tokens)
-	m.KL, m.AbsKL, m.K3, m.RatioMean, m.RefKL = m.KL/n, m.AbsKL/n, m.K3/n, m.RatioMean/n, m.RefKL/n
+	for _, sum := range []*float64{
+		&m.KL, &m.AbsKL, &m.K3, &m.RatioMean, &m.RefKL, &m.Distance, &m.MaskedHigh, &m.MaskedLow,
+	} {
+		*sum /= n
+	}
+	m.MaskedKL /= max(1, float64(t.Clipped))
+	m.UnmaskedKL /= max(1, n-float64(t.Clipped))
 	m.ClipFraction = float64(t.Clipped) / n
 	m.ClipFractionLower = float64(t.ClippedLower) / n
 }

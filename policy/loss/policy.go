@@ -67,7 +67,7 @@ type Terms struct {
 
 	Clipped, ClippedLower int // tokens, for the metrics
 
-	turns Metrics // those of single losses
+	own   Metrics // those of single losses; sums, if means are over tokens
 	order []int   // scratch
 	kept  []bool
 
@@ -83,7 +83,7 @@ func (t *Terms) reset(b *Batch[float64]) error {
 	t.Loss, t.Slope, t.LogRatio = zeros(t.Loss, n), zeros(t.Slope, n), zeros(t.LogRatio, n)
 	t.Chosen = t.Chosen[:0]
 	t.Mode, t.Weighted, t.Clipped, t.ClippedLower = "", false, 0, 0
-	t.turns = Metrics{}
+	t.own = Metrics{}
 	for i, m := range b.Mask {
 		if m {
 			t.LogRatio[i] = b.LogProb[i] - b.OldLogProb[i]

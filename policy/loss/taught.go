@@ -37,6 +37,8 @@ func (p Taught) Terms(t *Terms, b *Batch[float64]) error {
 		return err
 	}
 	t.Weighted = true
+	from := &t.beside.own
+	t.own.Distance, t.own.DistanceMin, t.own.DistanceMax = from.Distance, from.DistanceMin, from.DistanceMax
 	for i, m := range b.Mask {
 		if m {
 			t.Loss[i] += p.Coef * t.beside.Loss[i]

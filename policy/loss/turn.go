@@ -75,7 +75,7 @@ func turnTerms(t *Terms, b *Batch[float64], name string, low, high float64, mean
 			lo = hi
 		}
 	}
-	t.turns = stats.metrics(b.Rows())
+	t.own = stats.metrics(b.Rows())
 	return nil
 }
 

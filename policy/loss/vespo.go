@@ -153,7 +153,7 @@ func (p LUSPO) addKL(t *Terms, b *Batch[float64], row int, s float64) {
 	for i := lo; i < hi; i++ {
 		t.Slope[i] += p.KLCoef * sum / float64(countTrue(b.Mask[lo:hi])) // not read where the mask is unset
 	}
-	t.turns.RefKL += sum
+	t.own.RefKL += sum
 }
 
 // token returns ℓ and its derivative by ln s.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strings"
+
 	"vagen/advantage"
 	"vagen/internal/field"
 	"vagen/internal/settings"
@@ -78,7 +80,9 @@ func (v *validator) ranges(c *Config) {
 			c.Rollout.Trajectories)
 	}
 	// A clip_ratio_low of 1 has no effect: ratios are positive.
-	if o := a.lossOptions(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
+	// Those of DPPO are bounds of two other distances.
+	dppo := strings.HasPrefix(a.Loss.Mode, "dppo")
+	if o := a.lossOptions(); !dppo && o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
 		v.Say("{actor_rollout_ref.actor.clip_ratio_low} is %v, but {actor_rollout_ref.actor.clip_ratio_high} is %v: it must not be larger (null uses clip_ratio)", o.ClipLow, o.ClipHigh)
 	}
 	r := &c.Agent.Rollout
@@ -189,9 +193,7 @@ func (v *validator) contradictions(c *Config, r Registries) {
 	if spec.NeedLoss && !c.Rollout.LossMask {
 		v.Say("{algorithm.adv_estimator} %s needs a loss mask, but {rollout_manager.use_loss_mask} is false", name)
 	}
-	if name == "turn_wise_gae" && !c.Critic.OnTurnEnds {
-		v.Say("{algorithm.adv_estimator} turn_wise_gae has returns at turn ends only: set {critic.use_reward_mask}")
-	}
+	v.rewardsRead(c, spec)
 	if warmup := c.Trainer.CriticWarmup; warmup > 0 {
 		switch {
 		case c.Critic.Kind == "shared":
@@ -217,6 +219,22 @@ func (v *validator) contradictions(c *Config, r Registries) {
 	if train := c.trainSeeds(); train > 0 && c.Env.ValSeed < c.Env.Seed+train && c.Env.Seed < c.Env.ValSeed+int64(c.Data.ValBatch) {
 		v.Say("validation levels [%d, %d) overlap training levels [%d, %d): move {env.val_seed} or {env.train_seed}",
 			c.Env.ValSeed, c.Env.ValSeed+int64(c.Data.ValBatch), c.Env.Seed, c.Env.Seed+train)
+	}
+}
+
+// rewardsRead checks that an estimator reads the tokens that have rewards, and returns.
+func (v *validator) rewardsRead(c *Config, spec advantage.Spec) {
+	name := spec.Name
+	if name == "turn_wise_gae" && !c.Critic.OnTurnEnds {
+		v.Say("{algorithm.adv_estimator} turn_wise_gae has returns at turn ends only: set {critic.use_reward_mask}")
+	}
+	if spec.ValueMask && c.Critic.OnTurnEnds && name != "no_concat_gae_last" {
+		v.Say("{algorithm.adv_estimator} %s has returns at the first token of each turn, but {critic.use_reward_mask} trains "+
+			"the critic on turn ends only: set it to false", name)
+	}
+	if spec.Rewards == advantage.SiteTurnEnd && c.Placement() == reward.PerSpan {
+		v.Say("{algorithm.adv_estimator} %s reads rewards at turn ends only, but {reward.credit_site}, or that of "+
+			"env.config.state_reward, is section_end: set it to turn_end", name)
 	}
 }
 

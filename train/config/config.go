@@ -393,3 +393,7 @@ func defaultOptim(rate float64) OptimConfig {
 	adam := policy.DefaultOptimizer()
 	return OptimConfig{Rate: rate, WarmupSteps: -1, Style: "constant", Beta1: adam.Beta1, Beta2: adam.Beta2, Decay: adam.WeightDecay}
 }
+
+// Repeats reports whether a run computes the same bits again, on a CPU of the same kind: those whose episodes depend
+// on time, or on servers, do not.
+func (c *Config) Repeats() bool { return !c.Run.Continuous && c.Run.Patience == 0 && !c.UsesEngine() }

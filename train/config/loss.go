@@ -91,6 +91,15 @@ func (c *Config) dualNote() *Note {
 		About: "it is 0, so that the weight of a token in the policy loss may reach e^20; verl has 3"}
 }
 
+// undiscountedNote says that an estimator that compares states by their distance to the end sees none.
+func (c *Config) undiscountedNote() *Note {
+	if c.Algorithm.Estimator != "graphgpo" || c.Algorithm.Gamma != 1 || c.Trainer.Stage == StageSFT {
+		return nil
+	}
+	return &Note{Keys: []string{"algorithm.gamma"}, Warn: true,
+		About: "it is 1, so that all states of an episode that succeeds count alike for graphgpo; its paper has 0.1"}
+}
+
 // rounded refuses rounded weights where they are not used.
 func (v *validator) rounded(c *Config) {
 	const otherwise = ": set it to float32"

@@ -71,3 +71,12 @@ func TestLossesOfVerlWithoutItsBoundGetAWarning(t *testing.T) {
 		require.Equal(t, warned, strings.Contains(warnings(c), "verl has 3"), set)
 	}
 }
+
+// TestEqualStatesAreNoted: with the default discount graphgpo compares episodes only.
+func TestEqualStatesAreNoted(t *testing.T) {
+	for set, warned := range map[string]bool{"algorithm.gamma=1": true, "algorithm.gamma=0.1": false} {
+		c, err := config.Load("", "env=x", "algorithm.adv_estimator=graphgpo", "rollout_manager.n_trajectory=2", set)
+		require.NoError(t, err)
+		require.Equal(t, warned, strings.Contains(warnings(c), "count alike for graphgpo"), set)
+	}
+}

@@ -80,8 +80,9 @@ func (c *Config) Supervised() Config {
 	t.Steps, t.TestFreq, t.SaveFreq, t.ValBefore = s.SFT.Steps, s.SFT.TestFreq, s.SFT.SaveFreq, s.SFT.TestFreq > 0
 	t.RolloutDir, t.ValDir, t.RolloutScores, t.LogImage.Enable = nil, nil, false, false
 	s.Agent.Rollout.Engine.Addresses = []string{} // no response is generated
-	s.Run.Queue = ""                              // and no episode played
-	if c.Trainer.Stage == StageSFTThen {          // these settings are for the second stage
+	s.Run.Queue, s.Run.Continuous = "", false     // and no episode played
+	s.Model.RolloutDType, s.Model.DraftTokens = "float32", 0
+	if c.Trainer.Stage == StageSFTThen { // these settings are for the second stage
 		t.BestActor, s.Hub.Freq = false, nil
 		s.Stability.Spike.Metric, s.Stability.Early.Metric = "", ""
 	}

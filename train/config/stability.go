@@ -25,17 +25,17 @@ type StabilityConfig struct {
 // a twentieth of the mean.
 type SpikeConfig struct {
 	Metric       string  `yaml:"metric" null:"" doc:"metric of training steps to watch, such as actor/grad_norm or critic/vf_loss; empty disables it"`
-	Window       int     `yaml:"window" count:"positive" doc:"number of previous steps to compare with; nothing is detected before half of them exist"`
-	Deviations   float64 `yaml:"deviations" range:"1,1e+12" doc:"distance from the mean of the window, in standard deviations, that is a spike"`
-	Action       string  `yaml:"action" oneof:"warn rollback stop" doc:"warn, rollback (return to the newest checkpoint and continue with other episodes) or stop"`
-	MaxRollbacks int     `yaml:"max_rollbacks" count:"0" doc:"maximum rollbacks of a run; another spike stops it"`
+	Window       int     `yaml:"window" count:"positive" idle:"stability.spike.metric is null" doc:"number of previous steps to compare with; nothing is detected before half of them exist"`
+	Deviations   float64 `yaml:"deviations" range:"1,1e+12" idle:"stability.spike.metric is null" doc:"distance from the mean of the window, in standard deviations, that is a spike"`
+	Action       string  `yaml:"action" oneof:"warn rollback stop" idle:"stability.spike.metric is null" doc:"warn, rollback (return to the newest checkpoint and continue with other episodes) or stop"`
+	MaxRollbacks int     `yaml:"max_rollbacks" count:"0" idle:"stability.spike.metric is null" doc:"maximum rollbacks of a run; another spike stops it"`
 }
 
 // EarlyConfig stops a run that no longer improves.
 type EarlyConfig struct {
 	Metric   string  `yaml:"metric" null:"" doc:"validation metric that must increase, or with a leading minus decrease; empty disables early stopping"`
-	Patience int     `yaml:"patience" count:"positive" doc:"consecutive validations without improvement after which the run saves and ends"`
-	MinDelta float64 `yaml:"min_delta" range:"0,1e+12" doc:"minimum change that counts as an improvement"`
+	Patience int     `yaml:"patience" count:"positive" idle:"stability.early_stopping.metric is null" doc:"consecutive validations without improvement after which the run saves and ends"`
+	MinDelta float64 `yaml:"min_delta" range:"0,1e+12" idle:"stability.early_stopping.metric is null" doc:"minimum change that counts as an improvement"`
 }
 
 // Stops reports whether a run stops after a number of validations in a row without improvement.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 		}
 		base := []string{
 			"env=x", "system=null", "algorithm.adv_estimator=" + name, "rollout_manager.n_trajectory=2",
-			"critic.use_reward_mask=true",
+			"critic.use_reward_mask=" + strconv.FormatBool(name == "turn_wise_gae"),
 		}
 		accepted, refused := slices.Clone(base), slices.Clone(base)
 		var unread []string

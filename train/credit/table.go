@@ -111,7 +111,7 @@ func (s *Step) claimsOf(names []string, p advantage.Params) ([]claimed, []Unavai
 func estimatorError(err error) bool {
 	for _, e := range []error{
 		advantage.ErrEmptyMask, advantage.ErrNoCritic, advantage.ErrNoMask, advantage.ErrNoTurnEnd, advantage.ErrNoGroup,
-		advantage.ErrGroupSize, advantage.ErrConflict, advantage.ErrNotFinite,
+		advantage.ErrConflict, advantage.ErrNotFinite,
 	} {
 		if errors.Is(err, e) {
 			return true
