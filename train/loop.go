@@ -27,16 +27,21 @@ func (t *Trainer) Run(ctx context.Context) error {
 	defer t.progress.stopPrefetches(nil)
 	err := t.loop(ctx)
 	t.progress.stopPrefetches(t.progress.inSnapshots)
-	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if interrupted(ctx, err) {
 		err = t.saveInterrupted(ctx, err)
 	}
 	if saveErr := t.publisher.waitForCheckpoint(); saveErr != nil {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		if interrupted(ctx, err) {
 			return saveErr // must not be mistaken for an interruption that was saved
 		}
 		return errors.Join(err, saveErr)
 	}
 	return err
+}
+
+// interrupted reports whether an error is that of a context that has ended, or the cause that it ended with.
+func interrupted(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
 
 // loop does the remaining steps, with the validations and checkpoints between them.

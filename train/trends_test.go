@@ -1,7 +1,10 @@
 package train
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"testing"
 
@@ -9,6 +12,18 @@ import (
 
 	"vagen/train/track"
 )
+
+// TestCausesOfContextsAreInterruptions: servers and workers return them in place of the context's error.
+func TestCausesOfContextsAreInterruptions(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	cause := errors.New("maintenance")
+	require.False(t, interrupted(ctx, cause))
+	stop(cause)
+	require.True(t, interrupted(ctx, fmt.Errorf("played: %w", cause)))
+	require.True(t, interrupted(ctx, ctx.Err()))
+	require.False(t, interrupted(ctx, errors.New("another")))
+	require.False(t, interrupted(ctx, nil))
+}
 
 func TestTrendsCompareStepsWithThoseBefore(t *testing.T) {
 	var s TrendState

@@ -166,7 +166,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 		o.out = filepath.Join(run.Dir(&cfg), "evaluation")
 	}
 	e := &evalJob{about: "local " + model, Evaluation: &evaluate.Evaluation{Dir: o.out, Model: model, Live: true,
-		Identity: fmt.Sprint(weights, cfg.Model.BFloat16), Log: c.Log}}
+		Identity: identity(weights, &cfg), Log: c.Log}}
 	t := &train.Trainer{Config: cfg, Envs: envs, Levels: levels, Log: c.Log, Handled: train.OuterKeys()}
 	task, err := t.Task("val") // replaced when the model is open
 	if err != nil {
@@ -176,6 +176,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 	e.open = func(ctx context.Context) (func(), error) {
 		options := run.ModelOptions(&cfg, c.Log)
 		options.Critic, options.CriticPath, options.Reference, options.ReferencePath = vlm.NoCritic, "", false, ""
+		options.OffloadCritic, options.OffloadCriticMoments, options.OffloadReference = false, false, false
 		m, err := vlm.Open(ctx, folder, options)
 		if err != nil {
 			return nil, err
@@ -188,6 +189,18 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 		return func() { m.Close() }, nil
 	}
 	return e, nil
+}
+
+// identity names a policy by all that decides what it writes: results of others are not continued.
+func identity(weights string, c *config.Config) string {
+	out := fmt.Sprint(weights, c.Model.BFloat16)
+	if t := c.Model.RolloutDType; t != "float32" {
+		out += " " + t
+	}
+	if len(c.Data.Template) > 0 {
+		out += fmt.Sprint(" ", c.Data.Template)
+	}
+	return out
 }
 
 // inThisProcess removes the settings of a training configuration that the evaluation does not use,

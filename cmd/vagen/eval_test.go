@@ -15,6 +15,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/rollout/evaluate"
+	"vagen/train/config"
 )
 
 // answers is an OpenAI-compatible service that answers Right or Down, depending on the
@@ -207,4 +208,17 @@ func TestEvaluationsExplainTheirKeys(t *testing.T) {
 	code, _, errs := launchRun(t, "", "eval", filepath.Join(t.TempDir(), "none.yaml"))
 	require.Equal(t, cli.Usage, code)
 	require.Contains(t, errs, "no such file")
+}
+
+// TestResultsBelongToThePolicyThatWroteThem: rounded weights and another prompt are another policy.
+func TestResultsBelongToThePolicyThatWroteThem(t *testing.T) {
+	plain, rounded, silent := config.Default(), config.Default(), config.Default()
+	rounded.Model.RolloutDType = "int8"
+	silent.Data.Template = map[string]any{"enable_thinking": false}
+	seen := map[string]bool{}
+	for _, c := range []config.Config{plain, rounded, silent} {
+		seen[identity("sum", &c)] = true
+	}
+	require.Len(t, seen, 3)
+	require.Contains(t, seen, "sumfalse", "results stored before still count")
 }

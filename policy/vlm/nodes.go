@@ -15,6 +15,7 @@ import (
 	"vagen/internal/regular"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/nodes"
@@ -172,6 +173,7 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 	}{
 		{"Backend", m.dev.Name()}, {"kind of devices", kind}, {"version of the backend", version},
 		{"Devices", len(m.devices)}, {"number of parts", m.opened.Parts}, {"BFloat16", o.BFloat16},
+		{fused.Variable, m.dev.PureGo() || !fused.Registered()},
 		{"RolloutDType", o.RolloutDType}, {"SharePrefix", o.SharePrefix}, {"Recompute", o.Recompute},
 		{"MicroTokens", o.MicroTokens}, {"MicroRows", o.MicroRows}, {"CriticMicroTokens", o.CriticMicroTokens},
 		{"CriticMicroRows", o.CriticMicroRows}, {"HeadTokens", o.HeadTokens}, {"Critic", o.Critic},

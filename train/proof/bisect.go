@@ -95,7 +95,7 @@ func (b *Bisection) openSide(path string) (*side, error) {
 	c, err := Read(path)
 	switch {
 	case err == nil:
-		s.history = newHistory(c)
+		s.history = newHistory(c, s.config.Repeats())
 	case errors.Is(err, fs.ErrNotExist):
 		b.note("%s has no %s: its machine, code and inputs are unknown", path, FileName)
 	default:

@@ -23,13 +23,17 @@ type Facts struct {
 	Features  []string `json:"features,omitempty"`  // instruction sets that change how numbers are computed
 	Backend   string   `json:"backend,omitempty"`   // such as xla:cpu
 	XLAFlags  string   `json:"xla_flags,omitempty"` // environment variable XLA_FLAGS
+	Kernels   string   `json:"kernels,omitempty"`   // environment variable VAGEN_KERNELS: 0 is without own kernels
 }
+
+// kernelsVariable switches off the kernels of policy/vlm, which compute other last bits than XLA.
+const kernelsVariable = "VAGEN_KERNELS"
 
 // NewFacts returns the facts of this process for a configuration, as Config.Stored returns
 // it. backend is "" if unknown.
 func NewFacts(config []byte, seed uint64, backend string) *Facts {
 	f := &Facts{Config: sum(config), Seed: seed, Build: buildinfo.Read(), Features: features(), Backend: backend,
-		XLAFlags: os.Getenv("XLA_FLAGS")}
+		XLAFlags: os.Getenv("XLA_FLAGS"), Kernels: os.Getenv(kernelsVariable)}
 	raw, err := regular.ReadFile("/proc/cpuinfo") // on other systems the processor stays unknown
 	if err == nil {
 		f.Processor, f.Family = processor(string(raw))
@@ -71,7 +75,7 @@ func features() []string {
 }
 
 // SameMachine reports whether programs with these facts compute the same bits: they agree
-// in architecture, processor family, instruction sets, backend and flags of XLA. XLA's
+// in architecture, processor family, instruction sets, backend, flags of XLA and own kernels. XLA's
 // plugin is among the inputs. On GPUs the same bits are not promised.
 func (a *Facts) SameMachine(b *Facts) bool { return len(a.MachineDifferences(b)) == 0 }
 
@@ -93,6 +97,7 @@ func (a *Facts) MachineDifferences(b *Facts) []Difference {
 		{"instruction sets", strings.Join(a.Features, " "), strings.Join(b.Features, " ")},
 		{"backend", a.Backend, b.Backend},
 		{"XLA_FLAGS", a.XLAFlags, b.XLAFlags},
+		{kernelsVariable, a.Kernels, b.Kernels},
 	})
 }
 

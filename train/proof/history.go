@@ -22,6 +22,7 @@ type history struct {
 	named    map[string]bool   // every file that a line names, also those of undone steps
 	reached  int               // the last step that the chain accounts for
 
+	repeats  bool    // on the same machine the same bits are computed again
 	undone   int     // events that a resume or a rollback removed
 	repeated int     // lines that repeat one before a resume, with the same result
 	faults   []error // lines with another result, and events without a line
@@ -40,9 +41,11 @@ type seen struct {
 	session *Facts
 }
 
-func newHistory(c *Chain) *history {
+// newHistory reads a chain. repeats says that the run's configuration promises the same bits again.
+func newHistory(c *Chain, repeats bool) *history {
 	h := &history{
-		files: map[string]Line{}, saves: map[int]Line{}, inputs: map[string]string{}, paths: map[string]string{},
+		repeats: repeats,
+		files:   map[string]Line{}, saves: map[int]Line{}, inputs: map[string]string{}, paths: map[string]string{},
 		named: map[string]bool{},
 	}
 	before := map[result]seen{}
@@ -101,7 +104,7 @@ func (h *history) begin(l Line) {
 		h.faults = append(h.faults, fmt.Errorf(
 			"%w: metrics.jsonl had %d events when the run was resumed after step %d, but the chain has %d", ErrChain, l.Kept,
 			l.Step, len(h.events)))
-		h.events = append(h.events, make([]Line, min(l.Kept, maxEvents)-len(h.events))...)
+		h.events = append(h.events, make([]Line, max(0, min(l.Kept, maxEvents)-len(h.events)))...)
 	}
 	h.cut(max(l.Kept, 0))
 	h.drop(l.Step)
@@ -149,8 +152,9 @@ func (h *history) repeat(before map[result]seen, of result, hash string) {
 		h.unequal = append(h.unequal, fmt.Sprintf(
 			"%s of step %d was repeated after a resume with another configuration, machine or version, and differs", of.text(),
 			of.step))
-	case strings.HasPrefix(now.Backend, "xla:cuda"):
-		h.unequal = append(h.unequal, fmt.Sprintf("%s of step %d was repeated after a resume on a GPU, and differs",
+	case !h.repeats || strings.HasPrefix(now.Backend, "xla:cuda"):
+		h.unequal = append(h.unequal, fmt.Sprintf(
+			"%s of step %d was repeated after a resume, and differs, as runs on a GPU, with servers, run.continuous or run.patience may",
 			of.text(), of.step))
 	default:
 		h.faults = append(h.faults, fmt.Errorf("%s of step %d was repeated after a resume, and differs: %s → %s", of.text(),

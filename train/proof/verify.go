@@ -137,7 +137,8 @@ func verify(ctx context.Context, dir string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := newHistory(c)
+	settings, _, err := rundir.Dir(dir).Config()
+	h := newHistory(c, err != nil || settings.Repeats())
 	r := &Report{Run: dir, Head: c.Head(), Lines: len(c.Lines), Sessions: len(h.sessions), history: h}
 	r.chain(c)
 	if len(h.sessions) == 0 {

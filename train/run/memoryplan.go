@@ -45,8 +45,9 @@ func planMemory(
 		return vlm.MemoryPlan{}, fmt.Errorf("memory plan: %w", err)
 	}
 	w := workload(c, begin, later, m.MaxPositions())
+	w.Played = c.Data.GenBatch * c.Rollout.Trajectories // more than w.Rows, if it is set
 	if c.Trainer.ValBefore || c.Trainer.TestFreq > 0 {
-		w.Played = levels.ValidatedAtOnce()
+		w.Played = max(w.Played, levels.ValidatedAtOnce())
 	}
 	aim, err := names.Objective(c, 1, 1)
 	if err != nil {

@@ -187,6 +187,11 @@ func TestDemonstrationsArePlanned(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, len(hint), w.Hint)
 	require.Equal(t, 6, w.Played)
+	c.Data.GenBatch = 5
+	_, err = planMemory(t.Context(), &c, config.Registries{}, noting{m, &w}, envs, levels)
+	require.NoError(t, err)
+	require.Equal(t, 5*c.Rollout.Trajectories, w.Played, "the first round of a step is larger than a step")
+	c.Data.GenBatch = 0
 	w.Rows, w.Compared.By, w.Compared.K = 4, "teacher", 100
 	longer, err := m.Plan(w)
 	require.NoError(t, err)

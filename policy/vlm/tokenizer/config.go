@@ -110,9 +110,7 @@ func newBPE(m modelSpec) (*bpe, error) {
 			return nil, fmt.Errorf("%w: model.merges[%d]: %q and %q, or their concatenation, are not in the vocabulary",
 				ErrFormat, i, p[0], p[1])
 		}
-		if _, ok := b.merges[pair(left, right)]; !ok {
-			b.merges[pair(left, right)] = merge{int32(i), joint}
-		}
+		b.merges[pair(left, right)] = merge{int32(i), joint} // of equal pairs the last one counts, as in Hugging Face's tokenizers
 	}
 	return b, nil
 }

@@ -32,7 +32,8 @@ var sentLosses = func() map[string]reflect.Type {
 // sendable reports whether other ranks can evaluate a loss. Rank 0 evaluates one of another package for all.
 func sendable(l loss.Policy) bool {
 	d, _ := l.(loss.Distill)
-	return l == nil || sentLosses[fmt.Sprintf("%T", l)] != nil && sendable(d.Policy)
+	of := reflect.TypeOf(l)
+	return l == nil || sentLosses[of.String()] == of && sendable(d.Policy)
 }
 
 // onRank0 stands for a loss that only rank 0 can evaluate.
