@@ -3,28 +3,30 @@ package rollout
 import (
 	"errors"
 	"fmt"
+
+	"vagen/internal/field"
 )
 
 // Budget limits conversations. Lengths are in tokens; a limit of 0 is off. With all
 // limits off, no token is counted before the policy reads it.
 type Budget struct {
 	// Prompt limits the opening of a conversation. For a longer opening see Cut.
-	Prompt int
+	Prompt int `least:"0"`
 	// Response limits the response region: everything after the opening. The policy
 	// is asked for a response only if at least a quarter of the region, or the
 	// longest response if that is less, is left for it.
-	Response int
+	Response int `least:"0"`
 	// Observation limits an observation after a turn. A longer one is cut: text
 	// from its end, then whole images. If nothing would be left, the episode is
 	// unusable.
-	Observation int
+	Observation int `least:"0"`
 	// Cut is the side from which the observation in an opening longer than Prompt is
 	// cut, text first, then whole images: CutRight cuts its end, CutLeft its
 	// beginning. With CutNothing, the zero value, the episode is unusable.
 	Cut Cut
 	// Images limits the number of images of a conversation. An episode whose next
 	// image exceeds it ends like one without room for a response.
-	Images int
+	Images int `least:"0"`
 
 	perTurn int // longest response of a turn, set by the player
 }
@@ -59,15 +61,13 @@ func room(region, floor, spent, pending, reserve int) int {
 }
 
 func (b Budget) check() error {
-	if b.Prompt < 0 || b.Response < 0 || b.Observation < 0 {
-		return fmt.Errorf("rollout: Budget: Prompt %d, Response %d and Observation %d must not be negative", b.Prompt,
-			b.Response, b.Observation)
-	}
-	if b.Images < 0 {
-		return fmt.Errorf("rollout: Budget: Images is %d, must not be negative", b.Images)
-	}
+	var c field.Checks
+	c.Struct(&b, "")
 	if b.Cut != CutNothing && b.Cut != CutLeft && b.Cut != CutRight {
-		return fmt.Errorf("rollout: Budget: Cut is %q, must be left, right or empty", b.Cut)
+		c.Bad("Cut", "%q, must be left, right or empty", b.Cut)
+	}
+	if err := c.Err(); err != nil {
+		return fmt.Errorf("rollout: Budget: %w", err)
 	}
 	return nil
 }

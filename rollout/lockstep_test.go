@@ -177,9 +177,9 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		"policy":  {func(p *rollout.Player) { p.Policy = nil }, nil, "Policy is not set"},
 		"envs":    {func(p *rollout.Player) { p.Envs = nil }, nil, "Envs is not set"},
 		"turns":   {func(p *rollout.Player) { p.MaxTurns = 0 }, nil, "MaxTurns is 0, must be positive"},
-		"workers": {func(p *rollout.Player) { p.Workers = -1 }, nil, "Workers -1"},
-		"waves":   {func(p *rollout.Player) { p.Waves = -2 }, nil, "Waves -2"},
-		"timeout": {func(p *rollout.Player) { p.EnvTimeout = -time.Second }, nil, "EnvTimeout -1s"},
+		"workers": {func(p *rollout.Player) { p.Workers = -1 }, nil, "Workers is -1"},
+		"waves":   {func(p *rollout.Player) { p.Waves = -2 }, nil, "Waves is -2"},
+		"timeout": {func(p *rollout.Player) { p.EnvTimeout = -time.Second }, nil, "EnvTimeout is -1s"},
 		"episode": {func(p *rollout.Player) {}, []rollout.Episode{{}, {MaxTurns: -1}}, "episode 1: MaxTurns is -1"},
 	} {
 		p := player(t, w, &parrot{})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/field"
 	"vagen/internal/rng"
 	"vagen/policy"
 )
@@ -20,14 +21,14 @@ type Player struct {
 	Policy   policy.Policy
 	Envs     *env.Registry
 	Sampling policy.Sampling
-	MaxTurns int // turn limit of episodes that do not set one; must be positive
+	MaxTurns int `count:"positive"` // turn limit of episodes that do not set one
 
 	Harness Harness // splits episodes into conversations; nil is Concat
 	Budget  Budget  // token limits of conversations
 
 	// Workers is how many environments run at once; 0 is 1. It does not change what
 	// is recorded.
-	Workers int
+	Workers int `least:"0"`
 	// UncountedRemote does not count environments that other processes run, see
 	// env.Registry.SetRemote, among Workers: the calls of all of them run at once, as many as
 	// there are live episodes.
@@ -35,12 +36,12 @@ type Player struct {
 	// Waves is the number of batches that the episodes are split into. While the
 	// policy answers one batch, the environments of the others step. 0 is 1, which
 	// is best when environments are fast.
-	Waves int
+	Waves int `least:"0"`
 	// Patience is how long the policy waits for a wave's environments. After that it
 	// continues without those that are still running; they join a later round. 0
 	// waits for all. The random draws do not depend on which episodes share a batch,
 	// but the rounding of matrix products may, so only 0 reproduces a run bit by bit.
-	Patience time.Duration
+	Patience time.Duration `least:"0"`
 	// Continuous plays every episode by itself: it continues as soon as its environment has answered, with a call of the
 	// policy of its own, which must allow calls at the same time. Policies behind servers take such calls as they come;
 	// that of package vlm needs its Options.Continuous, or it answers them one after the other. Results repeat up to the
@@ -49,10 +50,10 @@ type Player struct {
 	// EnvTimeout limits each call of an environment; 0 is ten minutes, long enough
 	// for a remote environment to repeat several lost requests. If all environments
 	// run in this process, one minute detects those that hang sooner.
-	EnvTimeout time.Duration
+	EnvTimeout time.Duration `least:"0"`
 	// EpisodeTimeout limits the total time of all calls of an episode's environment;
 	// 0 is no limit.
-	EpisodeTimeout time.Duration
+	EpisodeTimeout time.Duration `least:"0"`
 	// EpisodeMean names reward parts that are averaged over the turns played and
 	// multiplied by the turn limit: see reward.EpisodeMean.
 	EpisodeMean []string
@@ -233,13 +234,11 @@ func (p *Player) check() error {
 		return errors.New("rollout: Policy is not set")
 	case p.Envs == nil:
 		return errors.New("rollout: Envs is not set")
-	case p.MaxTurns < 1:
-		return fmt.Errorf("rollout: MaxTurns is %d, must be positive", p.MaxTurns)
-	case p.Workers < 0 || p.Waves < 0 || p.EnvTimeout < 0:
-		return fmt.Errorf("rollout: Workers %d, Waves %d and EnvTimeout %v must not be negative", p.Workers, p.Waves,
-			p.EnvTimeout)
-	case p.Patience < 0 || p.EpisodeTimeout < 0:
-		return fmt.Errorf("rollout: Patience %v and EpisodeTimeout %v must not be negative", p.Patience, p.EpisodeTimeout)
+	}
+	var c field.Checks
+	c.Struct(p, "")
+	if err := c.Err(); err != nil {
+		return fmt.Errorf("rollout: %w", err)
 	}
 	if p.Continuous && (p.Waves > 1 || p.Patience > 0) {
 		return fmt.Errorf("rollout: Continuous: Waves is %d and Patience %v, must be at most 1 and 0: no episode waits for "+
@@ -265,16 +264,10 @@ func (p *Player) budget(l *live) Budget {
 
 func checkEpisodes(episodes []Episode) error {
 	for i, e := range episodes {
-		for _, n := range []struct {
-			name  string
-			value int
-		}{
-			{"MaxTurns", e.MaxTurns}, {"MaxTokens", e.MaxTokens},
-			{"MaxObservation", e.MaxObservation}, {"MaxRegion", e.MaxRegion},
-		} {
-			if n.value < 0 {
-				return fmt.Errorf("rollout: episode %d: %s is %d, must not be negative", i, n.name, n.value)
-			}
+		var c field.Checks
+		c.Struct(&e, "")
+		if err := c.Err(); err != nil {
+			return fmt.Errorf("rollout: episode %d: %w", i, err)
 		}
 	}
 	return nil

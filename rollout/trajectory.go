@@ -22,11 +22,11 @@ type Episode struct {
 	// among those that share it. Together they identify the episode within a batch, where
 	// its Index is its position if all have neither.
 	Group, Index int
-	MaxTurns     int // 0 uses the player's
+	MaxTurns     int `least:"0"` // 0 uses the player's
 	// MaxTokens limits a response, and MaxObservation an observation after the first,
 	// in addition to the player's limits; 0 is no further limit.
-	MaxTokens, MaxObservation int
-	MaxRegion                 int    // limits everything after a conversation's opening, like Budget.Response
+	MaxTokens, MaxObservation int    `least:"0"`
+	MaxRegion                 int    `least:"0"` // limits everything after a conversation's opening, like Budget.Response
 	Source                    string // groups metrics; "" for none
 	// RewardScale multiplies the rewards of the environment before they are recorded; 0 is 1.
 	RewardScale float64
