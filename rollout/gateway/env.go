@@ -131,6 +131,9 @@ func (p player) metrics() env.Metrics {
 func (p player) Conclude(t *rollout.Trajectory) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for turn, x := range p.ledger.turns {
+		t.Turns[turn].Reward = append(t.Turns[turn].Reward, reward.Part{Name: "agent", Value: x})
+	}
 	drop := p.unused()
 	if err := t.Discard(drop...); err != nil {
 		return fmt.Errorf("gateway: %w", err)
@@ -143,16 +146,6 @@ func (p player) Conclude(t *rollout.Trajectory) error {
 	}
 	t.Metrics["agent/discarded"] = float64(len(drop))
 	t.Metrics["agent/rows"] = float64(len(t.Rows))
-	to := 0
-	for turn := range p.turns {
-		if slices.Contains(drop, turn) {
-			continue
-		}
-		if x, ok := p.ledger.turns[turn]; ok {
-			t.Turns[to].Reward = append(t.Turns[to].Reward, reward.Part{Name: "agent", Value: x})
-		}
-		to++
-	}
 	if x := p.ledger.Reward; x != nil {
 		last := &t.Turns[len(t.Turns)-1]
 		last.Reward = append(last.Reward, reward.Part{Name: "episode", Value: *x})

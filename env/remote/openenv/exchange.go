@@ -1,7 +1,6 @@
 package openenv
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -291,30 +290,24 @@ func decode(form websocket.MessageType, raw []byte) (*answered, error) {
 		return nil, fmt.Errorf("%w: a binary frame of %d bytes", remote.ErrProtocol, len(raw))
 	}
 	err := jsontext.Unmarshal(raw, &f)
-	if err == nil {
-		switch f.Type {
-		case "observation":
-			a := new(answered)
-			if err = json.Unmarshal(f.Data, a); err == nil && a.Observation != nil {
-				merge(a)
-				return a, nil
+	switch {
+	case err != nil:
+	case f.Type == "observation":
+		a := new(answered)
+		if err = json.Unmarshal(f.Data, a); err == nil && a.Observation != nil {
+			if _, inside := a.Observation["metadata"]; !inside && a.Metadata != nil { // where 0.10.0 has it
+				a.Observation["metadata"] = a.Metadata
 			}
-			err = cmp.Or(err, errors.New("observation must be an object"))
-		case "error":
-			refused := new(fault)
-			if err = json.NewDecoder(bytes.NewReader(f.Data)).Decode(refused); err == nil {
-				return nil, refused
-			}
-		default:
-			err = errors.New("type must be observation or error")
+			return a, nil
 		}
+		err = cmp.Or(err, errors.New("observation must be an object"))
+	case f.Type == "error":
+		refused := new(fault)
+		if err = json.Unmarshal(f.Data, refused); err == nil {
+			return nil, refused
+		}
+	default:
+		err = errors.New("type must be observation or error")
 	}
 	return nil, fmt.Errorf("%w: %w: %s", remote.ErrProtocol, err, clip(string(raw)))
-}
-
-// merge puts metadata into the observation, where servers from 0.10.0 on have it.
-func merge(a *answered) {
-	if _, inside := a.Observation["metadata"]; !inside && a.Metadata != nil {
-		a.Observation["metadata"] = a.Metadata
-	}
 }
