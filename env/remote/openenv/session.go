@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -204,18 +205,16 @@ func (one *session) state() any {
 }
 
 func (one *session) reset(r resetRequest) (*observed, error) {
-	seed := one.s.seed
-	if r.seed != nil {
-		seed = func() int64 { return *r.seed }
+	if r.seed == nil {
+		seed := one.s.seed()
+		r.seed = &seed
 	}
-	o, err := guarded(one, func() (env.Observation, error) { return one.env.Reset(one.call, seed()) })
+	o, err := guarded(one, func() (env.Observation, error) { return one.env.Reset(one.call, *r.seed) })
 	if err != nil {
 		return nil, err
 	}
 	one.steps = 0
-	if one.episode = any(wire.NewID()); r.episode != "" {
-		one.episode = r.episode
-	}
+	one.episode = cmp.Or(r.episode, wire.NewID())
 	return one.s.observe(o)
 }
 
