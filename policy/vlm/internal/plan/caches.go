@@ -14,13 +14,16 @@ func (s *Setup) cacheBytes(w Workload) int64 {
 		w.ReadTokens, w.OpenTokens, images = 0, w.Tokens, w.Images
 	}
 	open := cmp.Or(w.OpenTokens, w.ReadTokens)
-	inside := InsideLayer(s.Net.Layers, rows*open, rows, open)
+	inside := insideForward(s.Net, s.Net.Layers, rows*open, rows, open)
 	if read := w.ReadTokens; read > 0 { // each attends to all slots of the cache
 		groups := rows * ((s.slots(w) + 2*read - 1) / read)
-		inside = max(inside, InsideLayer(s.Net.Layers, rows*read, groups, read))
+		inside = max(inside, insideForward(s.Net, s.Net.Layers, rows*read, groups, read))
 	}
 	l := microBatchPlan{images: min(rows, w.Rows) * images, patches: w.Patches}
 	reading := max(l.bytesOf(s.Net, inside)+4*int64(rows)*int64(s.Net.Cfg.Text.Vocab), l.visionBytes(s.Net))
+	if w.ReadTokens > 0 && byKernels(s.Net) { // which read a layer's cache and the new tokens in one piece
+		reading += s.batchCache(w, rows) / int64(len(s.Net.Layers))
+	}
 	if !s.Net.Dev.Accelerator() && !s.Net.Dev.PureGo() {
 		reading += min(reading/3, maxGaps)
 	}

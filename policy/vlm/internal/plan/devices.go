@@ -97,9 +97,12 @@ func (s *Setup) pictureBytes(w Workload, at microBatchPlan) int64 {
 	return kept + int64(at.images)*one
 }
 
-// scoresByKernel reports whether log-probs are computed without the logits in memory: on XLA's CPU in float32, but
-// for those of several tokens at each position.
+// scoresByKernel reports whether log-probs are computed without the logits in memory: by kernels, but for those of several tokens at each position.
 func (s *Setup) scoresByKernel(w Workload, at microBatchPlan) bool {
-	return fused.Registered() && !s.Net.Dev.PureGo() && !s.Net.Dev.Accelerator() && s.Net.Compute == dtypes.Float32 &&
-		at.chunk >= fused.ScoreRows && w.Compared.By == ""
+	return byKernels(s.Net) && at.chunk >= fused.ScoreRows && w.Compared.By == ""
+}
+
+// byKernels reports whether kernels compute attention and the head: on XLA's CPU in float32.
+func byKernels(n *net.Net) bool {
+	return fused.Registered() && !n.Dev.PureGo() && !n.Dev.Accelerator() && n.Compute == dtypes.Float32
 }

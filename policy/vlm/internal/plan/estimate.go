@@ -334,7 +334,7 @@ func (l microBatchPlan) trainingBytes(n *net.Net) int64 {
 
 // forwardBytes is the size of the activations of a forward pass without training.
 func (l microBatchPlan) forwardBytes(n *net.Net) int64 {
-	return max(l.bytesOf(n, InsideLayer(n.Layers, l.bins*l.length, l.bins, l.length)), l.visionBytes(n))
+	return max(l.bytesOf(n, insideForward(n, n.Layers, l.bins*l.length, l.bins, l.length)), l.visionBytes(n))
 }
 
 // visionBytes is the size of the activations inside one block of the vision tower.
@@ -342,7 +342,20 @@ func (l microBatchPlan) visionBytes(n *net.Net) int64 {
 	if l.images == 0 || n.Vision == nil {
 		return 0
 	}
-	return l.bytesOf(n, InsideLayer([]model.Layer{n.Vision}, l.images*l.patches, l.images, l.patches))
+	return l.bytesOf(n, insideForward(n, []model.Layer{n.Vision}, l.images*l.patches, l.images, l.patches))
+}
+
+// insideForward is InsideLayer where nothing is kept for a backward pass: kernels store what attention may read, in
+// bytes, instead of its probabilities.
+func insideForward(n *net.Net, layers []model.Layer, tokens, groups, length int) (most int64) {
+	if !byKernels(n) {
+		return InsideLayer(layers, tokens, groups, length)
+	}
+	for _, b := range layers {
+		main, _ := b.Floats(tokens, groups, length)
+		most = max(most, main+int64(groups)*int64(length)*int64(length)/4)
+	}
+	return most
 }
 
 // InsideLayer counts the activations inside the largest of the layers: attention probabilities are
