@@ -82,30 +82,6 @@ func (b *Block) flatten(w *blockWeights) []*Node {
 	return out
 }
 
-// Activations holds the activations that a forward pass saves for its backward pass.
-// If Probs is nil, the backward pass recomputes it from Q and K.
-type Activations struct {
-	X, Q, K, V, Probs, Attn, Mid, Up *Node
-}
-
-// List returns the saved nodes in a fixed order; ActivationsFrom is its inverse.
-func (k *Activations) List() []*Node {
-	out := []*Node{k.X, k.Q, k.K, k.V, k.Attn, k.Mid, k.Up}
-	if k.Probs != nil {
-		out = append(out, k.Probs)
-	}
-	return out
-}
-
-// ActivationsFrom is the inverse of Activations.List.
-func ActivationsFrom(n []*Node) *Activations {
-	k := &Activations{X: n[0], Q: n[1], K: n[2], V: n[3], Attn: n[4], Mid: n[5], Up: n[6]}
-	if len(n) > 7 {
-		k.Probs = n[7]
-	}
-	return k
-}
-
 // Layout divides a flat matrix of tokens [tokens, …] into groups; attention is
 // inside a group.
 type Layout struct {
@@ -218,10 +194,9 @@ func (b *Block) normBack(dy, x, w *Node) (dx, dw, db *Node) {
 	return dx, dw, nil
 }
 
-// heads computes q, k, v and the gate (nil without) of the tokens, each [tokens, heads, headDim].
-func (b *Block) heads(w *blockWeights, x *Node) (q, k, v, gate *Node) {
-	n := rows(x)
-	qkv := b.project(mapQKV, w, x, w.qkv, w.qkvB)
+// heads returns q, k, v and the gate (nil without) of the tokens, each [tokens, heads, headDim], in their projection.
+func (b *Block) heads(qkv *Node) (q, k, v, gate *Node) {
+	n := rows(qkv)
 	nk := b.KVHeads * b.HeadDim
 	nq := dim(qkv, 1) - 2*nk
 	q = Reshape(columns(qkv, 0, nq), n, b.Heads, nq/b.Heads)
@@ -285,47 +260,65 @@ func (b *Block) activateBack(dy, up *Node) *Node {
 	return Concatenate([]*Node{Mul(Mul(dy, lin), siluBack(gate)), Mul(dy, silu(gate))}, 1)
 }
 
-// Forward runs the block on x [tokens, hidden] with rotary cos and sin
-// [tokens, headDim/2]. weights are the block's parameters in order.
-func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *Activations) {
+// attend is the block on x [tokens, hidden] with attention by a function, which gets the queries in groups of heads,
+// keys and values of groups of tokens. kept is Kept.Main.
+func (b *Block) attend(
+	weights []*Node, x, cos, sin *Node, l *Layout, attention func(q, k, v *Node) *Node,
+) (y *Node, kept []*Node) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
-	q, k, v, gate := b.heads(w, b.norm(x, w.norm1, w.norm1b))
+	qkv := b.project(mapQKV, w, b.norm(x, w.norm1, w.norm1b), w.qkv, w.qkvB)
+	q, k, v, gate := b.heads(qkv)
 	q, k = b.normAndRotate(w, q, k, cos, sin)
-	kept := &Activations{X: x, Q: b.groupHeads(l.split(q)), K: l.split(k), V: l.split(v)}
-	ok := l.attentionMask(x.Graph(), b.Causal)
-	kept.Probs = b.probs(kept.Q, kept.K, ok)
-	if ok != nil {
-		ok = BroadcastToDims(Reshape(ok, dim(ok, 0), l.Length, l.Length), l.Groups, l.Length, l.Length)
-	}
-	o := DotGeneral(kept.Probs, []int{3}, []int{0, 1}, kept.V, []int{2}, []int{0, 1})
-	if l.Use != nil && !l.Again {
-		l.Use.attention(kept.Q, kept.K, kept.V, ok, o)
-	}
-	kept.Attn = Reshape(l.join(b.ungroupHeads(o)), rows(x), b.Heads*b.HeadDim)
-	var y *Node
-	y, kept.Mid, kept.Up = b.finish(w, x, gated(kept.Attn, gate))
-	return y, kept
+	o := attention(b.groupHeads(l.split(q)), l.split(k), l.split(v))
+	attn := Reshape(l.join(b.ungroupHeads(o)), rows(x), b.Heads*b.HeadDim)
+	y, mid, up := b.finish(w, x, gated(attn, gate))
+	return y, []*Node{qkv, attn, mid, up}
 }
 
-// Backward maps the gradient of the block's output to that of its input and to
-// float32 gradients of its parameters, in their order.
-func (b *Block) Backward(weights []*Node, kept *Activations, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node) {
-	w := b.weights(weights)
-	g := &blockWeights{}
+// Forward is that of Layer. What the backward pass can compute again are the attention probabilities.
+func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, Kept) {
+	var p *Node
+	y, kept := b.attend(weights, x, cos, sin, l, func(q, k, v *Node) *Node {
+		ok := l.attentionMask(q.Graph(), b.Causal)
+		p = b.probs(q, k, ok)
+		if ok != nil {
+			ok = BroadcastToDims(Reshape(ok, dim(ok, 0), l.Length, l.Length), l.Groups, l.Length, l.Length)
+		}
+		o := DotGeneral(p, []int{3}, []int{0, 1}, v, []int{2}, []int{0, 1})
+		if l.Use != nil && !l.Again {
+			l.Use.attention(q, k, v, ok, o)
+		}
+		return o
+	})
+	return y, Kept{Main: kept, Again: []*Node{p}}
+}
+
+// Backward is that of Layer.
+func (b *Block) Backward(
+	weights []*Node, x *Node, kept []*Node, cos, sin *Node, l *Layout, dy *Node,
+) (*Node, []*Node) {
+	w, g := b.weights(weights), &blockWeights{}
 	b.slots(g) // allocates the adapters' entries
-	dy = cast(dy, b.Compute)
-	n := rows(kept.X)
-	x1 := b.norm(kept.X, w.norm1, w.norm1b)
-	q, k, _, gate := b.heads(w, x1) // unused without norms and gate
-	dMid, d := b.finishBack(w, g, dy, gated(kept.Attn, gate), kept.Mid, kept.Up)
+	x, dy = cast(x, b.Compute), cast(dy, b.Compute)
+	n := rows(x)
+	qkv, attn, mid, up := kept[0], kept[1], kept[2], kept[3]
+	q, k, v, gate := b.heads(qkv)
+	dMid, d := b.finishBack(w, g, dy, gated(attn, gate), mid, up)
 	var dGate *Node
 	if b.Gated {
 		s := Sigmoid(Reshape(gate, n, b.Heads*b.HeadDim))
-		dGate = Reshape(Mul(Mul(d, kept.Attn), Mul(s, OneMinus(s))), n, b.Heads, b.HeadDim)
+		dGate = Reshape(Mul(Mul(d, attn), Mul(s, OneMinus(s))), n, b.Heads, b.HeadDim)
 		d = Mul(d, s)
 	}
-	dq, dk, dv := b.attendBack(kept, l, Reshape(d, n, b.Heads, b.HeadDim))
+	rq, rk := b.normAndRotate(w, q, k, cos, sin)
+	a := attended{q: b.groupHeads(l.split(rq)), k: l.split(rk), v: l.split(v), out: Reshape(attn, n, b.Heads, b.HeadDim)}
+	if len(kept) > 4 {
+		a.probs = kept[4]
+	} else {
+		a.probs = b.probs(a.q, a.k, l.attentionMask(x.Graph(), b.Causal))
+	}
+	dq, dk, dv := b.attendBack(&a, l, Reshape(d, n, b.Heads, b.HeadDim))
 	negSin := Neg(sin)
 	dq, dk = rotate(dq, cos, negSin), rotate(dk, cos, negSin)
 	if b.QKNorm {
@@ -337,27 +330,26 @@ func (b *Block) Backward(weights []*Node, kept *Activations, cos, sin *Node, l *
 	}
 	flat := func(x *Node) *Node { return Reshape(x, n, dim(x, 1)*dim(x, 2)) }
 	dqkv := Concatenate([]*Node{flat(dq), flat(dk), flat(dv)}, 1)
-	d, g.qkv, g.qkvB = b.projectBack(mapQKV, w, g, dqkv, x1, w.qkv, b.QKVBias)
-	d, g.norm1, g.norm1b = b.normBack(d, kept.X, w.norm1)
+	d, g.qkv, g.qkvB = b.projectBack(mapQKV, w, g, dqkv, b.norm(x, w.norm1, w.norm1b), w.qkv, b.QKVBias)
+	d, g.norm1, g.norm1b = b.normBack(d, x, w.norm1)
 	return Add(dMid, d), b.flatten(g)
 }
 
+// attended is what attention read and made: q, k and v as it got them, its probabilities, and its output [tokens,
+// heads, headDim].
+type attended struct{ q, k, v, probs, out *Node }
+
 // attendBack maps the gradient of the attention's output [tokens, heads,
 // headDim] to those of v and of the normalised and rotated q and k.
-func (b *Block) attendBack(kept *Activations, l *Layout, do *Node) (dq, dk, dv *Node) {
-	p := kept.Probs
-	if p == nil {
-		p = b.probs(kept.Q, kept.K, l.attentionMask(kept.Q.Graph(), b.Causal))
-	}
-	o := l.split(Reshape(kept.Attn, rows(kept.Attn), b.Heads, b.HeadDim))
-	do = l.split(do)
+func (b *Block) attendBack(a *attended, l *Layout, do *Node) (dq, dk, dv *Node) {
+	o, do := l.split(a.out), l.split(do)
 	// Σ_j P_ij·dP_ij equals Σ_d O_id·dO_id, which is cheaper: d is far below the length.
 	inner := b.groupHeads(ReduceAndKeep(Mul(f32(o), f32(do)), ReduceSum, -1))
 	do = b.groupHeads(do)
-	dv = DotGeneral(p, []int{2}, []int{0, 1}, do, []int{2}, []int{0, 1})
-	dp := f32(DotGeneral(do, []int{3}, []int{0, 1}, kept.V, []int{3}, []int{0, 1}))
-	ds := cast(MulScalar(Mul(f32(p), Sub(dp, inner)), 1/math.Sqrt(float64(b.HeadDim))), b.Compute)
-	dq = DotGeneral(ds, []int{3}, []int{0, 1}, kept.K, []int{2}, []int{0, 1})
-	dk = DotGeneral(ds, []int{2}, []int{0, 1}, kept.Q, []int{2}, []int{0, 1})
+	dv = DotGeneral(a.probs, []int{2}, []int{0, 1}, do, []int{2}, []int{0, 1})
+	dp := f32(DotGeneral(do, []int{3}, []int{0, 1}, a.v, []int{3}, []int{0, 1}))
+	ds := cast(MulScalar(Mul(f32(a.probs), Sub(dp, inner)), 1/math.Sqrt(float64(b.HeadDim))), b.Compute)
+	dq = DotGeneral(ds, []int{3}, []int{0, 1}, a.k, []int{2}, []int{0, 1})
+	dk = DotGeneral(ds, []int{2}, []int{0, 1}, a.q, []int{2}, []int{0, 1})
 	return l.join(b.ungroupHeads(dq)), l.join(dk), l.join(dv)
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -19,7 +20,7 @@ type setting struct {
 	layout  func(in []*Node) *Layout // in: the layout's inputs
 	extra   []operand                // those inputs
 	sees    func(i, j int) bool      // the same in words
-	dropped bool                     // Activations.Probs is computed again
+	dropped bool                     // attention probabilities are computed again
 }
 
 // inBins says that tokens lie in bins of the given length and that only equal
@@ -85,29 +86,51 @@ func (s setting) pair(seed uint64) pair {
 	in := append(append([]operand{}, w...), r.normal(0, 1, s.tokens, b.Hidden))
 	in = append(in, floats(each(angle.f, math.Cos), angle.dims...), floats(each(angle.f, math.Sin), angle.dims...))
 	in = append(in, s.extra...)
-	layout := func(in []*Node) *Layout { return s.layout(in[n+3:]) }
-	wrt := []int{n} // the block's input first
+	return layerPair(&b, in, n, true, s.layout, !s.dropped, func(in []operand) []float64 {
+		return plainBlock(&b, slices64(in[:n]), in[n].f, in[n+1].f, in[n+2].f, s.sees)
+	})
+}
+
+// passes are what layers and blocks have in common.
+type passes interface {
+	Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, Kept)
+	Backward(weights []*Node, x *Node, kept []*Node, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node)
+}
+
+// layerPair is that of a layer on n weights, x, if it turns cos and sin, and the inputs of the layout. again says
+// whether the backward pass gets what it can compute again.
+func layerPair(
+	p passes, in []operand, n int, turns bool, layout func(in []*Node) *Layout, again bool,
+	plain func(in []operand) []float64,
+) pair {
+	read := func(in []*Node) (w []*Node, x, cos, sin *Node, l *Layout) {
+		rest := in[n+1:]
+		if turns {
+			cos, sin, rest = rest[0], rest[1], rest[2:]
+		}
+		return in[:n], in[n], cos, sin, layout(rest)
+	}
+	wrt := []int{n} // the layer's input first
 	for i := range n {
 		wrt = append(wrt, i)
 	}
 	return pair{
 		in: in, wrt: wrt,
 		forward: func(in []*Node) []*Node {
-			y, _ := b.Forward(in[:n], in[n], in[n+1], in[n+2], layout(in))
+			y, _ := p.Forward(read(in))
 			return []*Node{y}
 		},
 		back: func(in, dy []*Node) []*Node {
-			_, kept := b.Forward(in[:n], in[n], in[n+1], in[n+2], layout(in))
-			if s.dropped {
-				kept.Probs = nil
+			w, x, cos, sin, l := read(in)
+			_, k := p.Forward(w, x, cos, sin, l)
+			kept := k.Main
+			if again {
+				kept = slices.Concat(k.Main, k.Again)
 			}
-			kept = ActivationsFrom(kept.List()) // as a program's outputs and inputs carry it
-			dx, grads := b.Backward(in[:n], kept, in[n+1], in[n+2], layout(in), dy[0])
+			dx, grads := p.Backward(w, x, kept, cos, sin, l, dy[0])
 			return append([]*Node{dx}, grads...)
 		},
-		plain: func(in []operand) []operand {
-			return []operand{{f: plainBlock(&b, slices64(in[:n]), in[n].f, in[n+1].f, in[n+2].f, s.sees), dims: in[n].dims}}
-		},
+		plain: func(in []operand) []operand { return []operand{{f: plain(in), dims: in[n].dims}} },
 	}
 }
 
@@ -189,7 +212,7 @@ func TestPaddingDoesNotReachRealTokens(t *testing.T) {
 				y, kept := b.Forward(in[:n], in[n], in[n+1], in[n+2], l)
 				real := LessThan(Iota(y.Graph(), y.Shape(), 0), Scalar(y.Graph(), y.DType(), 3))
 				dy := Where(real, OnesLike(y), ZerosLike(y))
-				dx, grads := b.Backward(in[:n], kept, in[n+1], in[n+2], l, dy)
+				dx, grads := b.Backward(in[:n], in[n], kept.Main, in[n+1], in[n+2], l, dy)
 				return append([]*Node{y, dx}, grads...)
 			})
 		}
@@ -227,7 +250,7 @@ func TestBlocksComputeInBFloat16(t *testing.T) {
 			l := &Layout{Groups: 1, Length: 8}
 			y, kept := b.Forward(in[:n], in[n], in[n+1], in[n+2], l)
 			require.Equal(t, compute, y.DType())
-			dx, grads := b.Backward(in[:n], kept, in[n+1], in[n+2], l, y)
+			dx, grads := b.Backward(in[:n], in[n], kept.Main, in[n+1], in[n+2], l, y)
 			require.Equal(t, compute, dx.DType())
 			for _, g := range grads {
 				require.Equal(t, dtypes.Float32, g.DType())

@@ -22,7 +22,8 @@ type CacheSegment struct {
 func (b *Block) Append(
 	weights []*Node, x, cos, sin *Node, length int, past []CacheSegment, fresh *Node, use *StepKernels,
 ) (y, k, v *Node) {
-	y = b.attendCache(weights, x, cos, sin, length, func(q, newK, newV *Node) *Node {
+	l := &Layout{Groups: rows(x) / length, Length: length}
+	y, _ = b.attend(weights, x, cos, sin, l, func(q, newK, newV *Node) *Node {
 		k, v = newK, newV
 		own := CacheSegment{K: k, V: v, Allow: fresh}
 		if use == nil {
@@ -60,22 +61,6 @@ func before(g *Graph, length int) *Node {
 	return LessOrEqual(Iota(g, at, 2), Iota(g, at, 1))
 }
 
-// attendCache is the block with attention by attend, which gets the queries of groups of tokens, in groups of heads,
-// and the new keys and values.
-func (b *Block) attendCache(
-	weights []*Node, x, cos, sin *Node, length int, attend func(q, k, v *Node) *Node,
-) *Node {
-	w := b.weights(weights)
-	x = cast(x, b.Compute)
-	l := &Layout{Groups: rows(x) / length, Length: length}
-	q, k, v, gate := b.heads(w, b.norm(x, w.norm1, w.norm1b))
-	q, k = b.normAndRotate(w, q, k, cos, sin)
-	o := attend(b.groupHeads(l.split(q)), l.split(k), l.split(v))
-	attn := Reshape(l.join(b.ungroupHeads(o)), rows(x), b.Heads*b.HeadDim)
-	y, _, _ := b.finish(w, x, gated(attn, gate))
-	return y
-}
-
 // Step is Append for one token per row. Its key and value are written to slot at
 // (a scalar int32) of the segment recent before attention. Step returns the
 // block's output and the updated segment; if recent is donated, XLA updates it in
@@ -87,7 +72,8 @@ func (b *Block) attendCache(
 func (b *Block) Step(
 	weights []*Node, x, cos, sin *Node, past CacheSegment, recent CacheSegment, at *Node,
 ) (y, k, v *Node) {
-	y = b.attendCache(weights, x, cos, sin, 1, func(q, newK, newV *Node) *Node {
+	l := &Layout{Groups: rows(x), Length: 1}
+	y, _ = b.attend(weights, x, cos, sin, l, func(q, newK, newV *Node) *Node {
 		now, n := recent, rows(x)
 		if at.Rank() == 0 {
 			k, v = WriteSlots(recent.K, newK, at), WriteSlots(recent.V, newV, at)

@@ -52,31 +52,11 @@ func TestGradientsOfDeltaNets(t *testing.T) {
 		row[i] = 100*(i/40) + int(s)
 	}
 	in = append(in, newSource(9).normal(0, 1, 80, 6), ints(segments, 2, 40))
-	wrt := []int{n}
-	for i := range n {
-		wrt = append(wrt, i)
-	}
-	layout := func(in []*Node) *Layout { return &Layout{Groups: 2, Length: 40, Segment: in[n+1]} }
+	layout := func(in []*Node) *Layout { return &Layout{Groups: 2, Length: 40, Segment: in[0]} }
 	with := func(states bool) pair {
-		return pair{
-			in: in, wrt: wrt,
-			forward: func(in []*Node) []*Node {
-				y, _ := d.Forward(in[:n], in[n], nil, nil, layout(in))
-				return []*Node{y}
-			},
-			back: func(in, dy []*Node) []*Node {
-				_, kept := d.Forward(in[:n], in[n], nil, nil, layout(in))
-				all := kept.Main
-				if states {
-					all = append(all, kept.Again...)
-				}
-				dx, grads := d.Backward(in[:n], in[n], all, nil, nil, layout(in), dy[0])
-				return append([]*Node{dx}, grads...)
-			},
-			plain: func(in []operand) []operand {
-				return []operand{{f: plainDeltaNet(d, slices64(in[:n]), in[n].f, row), dims: in[n].dims}}
-			},
-		}
+		return layerPair(d, in, n, false, layout, states, func(in []operand) []float64 {
+			return plainDeltaNet(d, slices64(in[:n]), in[n].f, row)
+		})
 	}
 	onEach(t, map[string]pair{"states are computed again": with(false)})
 	with(true).check(t, devicetest.Go(t))

@@ -140,19 +140,6 @@ type attention struct {
 
 func (a *attention) Params(base string) []Param { return a.params(base) }
 
-func (a *attention) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, Kept) {
-	y, k := a.Block.Forward(weights, x, cos, sin, l)
-	all := k.List()[1:]
-	return y, Kept{Main: all[:len(all)-1], Again: all[len(all)-1:]}
-}
-
-func (a *attention) Backward(
-	weights []*Node, x *Node, kept []*Node, cos, sin *Node, l *Layout, dy *Node,
-) (*Node, []*Node) {
-	k := ActivationsFrom(append([]*Node{x}, kept...))
-	return a.Block.Backward(weights, k, cos, sin, l, dy)
-}
-
 func (a *attention) Cache() []CacheArray {
 	one := CacheArray{Slots: true, Dims: []int{a.KVHeads, a.HeadDim}}
 	return []CacheArray{one, one}
@@ -180,14 +167,18 @@ func (a *attention) Step(weights []*Node, x, cos, sin *Node, past *Past, use *St
 	return y, []*Node{k, v}
 }
 
-// Floats counts queries, keys, values, attention output, residual and feed-forward, and
+// Floats counts the projection in queries, keys, values and gate, attention output, residual and feed-forward, and
 // the attention probabilities.
 func (a *attention) Floats(tokens, groups, length int) (main, again int64) {
 	up := 2 * a.FF
 	if a.GELU {
 		up = a.FF
 	}
-	main = int64(tokens) * int64((2*a.Heads+2*a.KVHeads)*a.HeadDim+a.Hidden+up)
+	heads := 2*a.Heads + 2*a.KVHeads
+	if a.Gated {
+		heads += a.Heads
+	}
+	main = int64(tokens) * int64(heads*a.HeadDim+a.Hidden+up)
 	return main, int64(groups) * int64(a.Heads) * int64(length) * int64(length)
 }
 

@@ -230,16 +230,16 @@ func (r *recordedModel) compareInside(l *learn.Learner, trace *net.Trace, row re
 			require.NoError(r.t, err)
 			return func(token, k int) float32 { return x[token*width+k] }
 		}
-		layer, mid := "full", 5
+		layer := "full"
 		if shape := l.Net.Cfg.Text.Linear; shape != nil && l.Net.Cfg.Text.Types[i] != "full_attention" {
-			layer, mid = "linear", 3
+			layer = "linear"
 			compare(fmt.Sprintf(".linear%d.mixed_qkv", i), shape.Channels(), 0, t, numbers(kept[1]))
 			compare(fmt.Sprintf(".linear%d.core", i), shape.ValueHeads*shape.ValueDim, 0, t, numbers(kept[2]))
 			compare(fmt.Sprintf(".linear%d.conv_state", i), shape.Channels(), last+1-shape.Kernel, last+1, numbers(kept[1]))
 		}
 		field := fmt.Sprintf(".%s%d.out", layer, i)
 		if r.has(row.test.Name + field) {
-			before, after := numbers(kept[0]), numbers(kept[mid])
+			before, after := numbers(kept[0]), numbers(kept[3])
 			compare(field, l.Net.Cfg.Text.Hidden, 0, t, func(token, k int) float32 { return after(token, k) - before(token, k) })
 		}
 	}
