@@ -94,7 +94,7 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		}
 	}
 	if far != 0 {
-		t.own.Distance, t.own.DistanceMin, t.own.DistanceMax = far, least, most
+		t.own.Teacher = Distance{far, least, most}
 	}
 	p.weigh(t, b, width)
 	return nil

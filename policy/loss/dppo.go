@@ -140,15 +140,15 @@ func (p PrimeDPPO) Terms(t *Terms, b *Batch[float64]) error {
 		mismatch := math.Expm1(d) - d
 		if p.drops(math.Exp(b.LogProb[i])-math.Exp(old), b.Advantage[i]) {
 			t.Clipped++
-			t.own.MaskedKL += mismatch
+			t.own.Dropped.KL += mismatch
 			if b.Advantage[i] > 0 {
-				t.own.MaskedHigh++
+				t.own.Dropped.High++
 			} else if b.Advantage[i] < 0 {
-				t.own.MaskedLow++
+				t.own.Dropped.Low++
 			}
 			continue
 		}
-		t.own.UnmaskedKL += mismatch
+		t.own.Dropped.KLOfOthers += mismatch
 		gain := p.AdvTau * b.Advantage[i] * math.Exp(d)
 		t.Loss[i] -= gain
 		t.Slope[i] -= gain

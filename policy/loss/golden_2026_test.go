@@ -150,11 +150,11 @@ func primeDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	}
 	compare2026(t, tally, c, sumOf(t, p, b), number(t, c.Params, "rl_scale"))
 	droppedShares(t, tally, c, "is_masked", p, b)
-	rowMetrics(t, tally, c, "masked_mismatch_kl", p, b, func(m *Metrics) float64 { return m.MaskedKL })
-	rowMetrics(t, tally, c, "unmasked_mismatch_kl", p, b, func(m *Metrics) float64 { return m.UnmaskedKL })
+	rowMetrics(t, tally, c, "masked_mismatch_kl", p, b, func(m *Metrics) float64 { return m.Dropped.KL })
+	rowMetrics(t, tally, c, "unmasked_mismatch_kl", p, b, func(m *Metrics) float64 { return m.Dropped.KLOfOthers })
 	if !p.Symmetric {
-		rowMetrics(t, tally, c, "is_masked_high", p, b, func(m *Metrics) float64 { return m.MaskedHigh })
-		rowMetrics(t, tally, c, "is_masked_low", p, b, func(m *Metrics) float64 { return m.MaskedLow })
+		rowMetrics(t, tally, c, "is_masked_high", p, b, func(m *Metrics) float64 { return m.Dropped.High })
+		rowMetrics(t, tally, c, "is_masked_low", p, b, func(m *Metrics) float64 { return m.Dropped.Low })
 	}
 }
 

@@ -197,9 +197,9 @@ func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	b.Ref = column[T](t, c, "teacher_log_prob")
 	b.Advantage = b.Ref
 	got := verlEval(t, tally, c, p, b)
-	scalar(t, tally, c, "abs_loss", got.Metrics.Distance)
-	scalar(t, tally, c, "loss_min", got.Metrics.DistanceMin)
-	scalar(t, tally, c, "loss_max", got.Metrics.DistanceMax)
+	scalar(t, tally, c, "abs_loss", got.Metrics.Teacher.Abs)
+	scalar(t, tally, c, "loss_min", got.Metrics.Teacher.Min)
+	scalar(t, tally, c, "loss_max", got.Metrics.Teacher.Max)
 	if o.DistillPG {
 		scalar(t, tally, c, "pg_clipfrac", got.Metrics.ClipFraction)
 		scalar(t, tally, c, "pg_clipfrac_lower", got.Metrics.ClipFractionLower)
@@ -217,8 +217,8 @@ func primeDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	}
 	compare2026(t, tally, c, sumOf(t, p, b), number(t, c.Params, "ref_kl_scale"))
 	droppedShares(t, tally, c, "ref_kl_is_masked", p, b)
-	rowMetrics(t, tally, c, "ref_kl_masked_mismatch_kl", p, b, func(m *Metrics) float64 { return m.MaskedKL })
-	rowMetrics(t, tally, c, "ref_kl_unmasked_mismatch_kl", p, b, func(m *Metrics) float64 { return m.UnmaskedKL })
+	rowMetrics(t, tally, c, "ref_kl_masked_mismatch_kl", p, b, func(m *Metrics) float64 { return m.Dropped.KL })
+	rowMetrics(t, tally, c, "ref_kl_unmasked_mismatch_kl", p, b, func(m *Metrics) float64 { return m.Dropped.KLOfOthers })
 }
 
 func kdrl[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {

@@ -193,6 +193,6 @@ func TestTheDistanceToATeacherIsMeasuredBeforeItsBound(t *testing.T) {
 	}
 	for _, p := range []Policy{d, Taught{Policy: LegacyPPO(), Distill: d, Coef: 1}} {
 		m := mustEval(t, p, Aggregation{}, b).Metrics
-		require.Equal(t, [3]float64{2, -1, 3}, [3]float64{m.Distance, m.DistanceMin, m.DistanceMax})
+		require.Equal(t, Distance{Abs: 2, Min: -1, Max: 3}, m.Teacher)
 	}
 }

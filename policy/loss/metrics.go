@@ -22,18 +22,21 @@ type Metrics struct {
 
 	RefKL float64 // mean of the KL to the reference policy inside the loss, of LUSPO only; without KLCoef
 
-	// Of the tokens' distance to the teacher before clamping, of Distill only: mean magnitude, smallest and largest.
-	Distance, DistanceMin, DistanceMax float64
-
-	// Of PrimeDPPO only: tokens that are dropped with A > 0 and with A < 0, and the mean of ρ − 1 − ln ρ of those that
-	// are dropped and of the others.
-	MaskedHigh, MaskedLow, MaskedKL, UnmaskedKL float64
+	Teacher Distance // of the tokens to the teacher before clamping, of Distill only
+	Dropped Dropped  // of PrimeDPPO only
 
 	// Of turn losses only; TurnsPerRow is 0 for the others.
 	TurnsPerRow     float64 // over all rows, empty ones included
 	TurnLength      float64 // counted tokens per turn, weighted by tokens
 	TurnLogRatioStd float64 // spread of the turn log-ratio over tokens; near or above ln(1+ε) most turns are clipped
 }
+
+// Distance is that of tokens to a teacher: mean magnitude, smallest and largest.
+type Distance struct{ Abs, Min, Max float64 }
+
+// Dropped are the tokens that a loss leaves out: the shares of those with A > 0 and with A < 0, and the mean of
+// ρ − 1 − ln ρ of those that are dropped and of the others.
+type Dropped struct{ High, Low, KL, KLOfOthers float64 }
 
 // All yields the metrics under the names that verl logs them with, in a fixed
 // order.
@@ -53,13 +56,13 @@ func (m Metrics) All() iter.Seq2[string, float64] {
 	if m.RefKL != 0 {
 		list = append(list, named{"actor/kl_loss", m.RefKL})
 	}
-	if m.Distance != 0 {
-		list = append(list, named{"actor/distillation_abs_loss", m.Distance}, named{"actor/distillation_loss_min", m.DistanceMin},
-			named{"actor/distillation_loss_max", m.DistanceMax})
+	if d := m.Teacher; d.Abs != 0 {
+		list = append(list, named{"actor/distillation_abs_loss", d.Abs}, named{"actor/distillation_loss_min", d.Min},
+			named{"actor/distillation_loss_max", d.Max})
 	}
-	if m.UnmaskedKL != 0 || m.MaskedKL != 0 {
-		list = append(list, named{"actor/is_masked_high", m.MaskedHigh}, named{"actor/is_masked_low", m.MaskedLow},
-			named{"actor/masked_mismatch_kl", m.MaskedKL}, named{"actor/unmasked_mismatch_kl", m.UnmaskedKL})
+	if d := m.Dropped; d != (Dropped{}) {
+		list = append(list, named{"actor/is_masked_high", d.High}, named{"actor/is_masked_low", d.Low},
+			named{"actor/masked_mismatch_kl", d.KL}, named{"actor/unmasked_mismatch_kl", d.KLOfOthers})
 	}
 	if m.TurnsPerRow != 0 {
 		list = append(list, named{"actor/turns_per_row", m.TurnsPerRow}, named{"actor/turn_len_mean", m.TurnLength},
@@ -108,12 +111,12 @@ func (m *Metrics) measure(t *Terms, b *Batch[float64]) {
 	}
 	n := float64(m.Tokens)
 	for _, sum := range []*float64{
-		&m.KL, &m.AbsKL, &m.K3, &m.RatioMean, &m.RefKL, &m.Distance, &m.MaskedHigh, &m.MaskedLow,
+		&m.KL, &m.AbsKL, &m.K3, &m.RatioMean, &m.RefKL, &m.Teacher.Abs, &m.Dropped.High, &m.Dropped.Low,
 	} {
 		*sum /= n
 	}
-	m.MaskedKL /= max(1, float64(t.Clipped))
-	m.UnmaskedKL /= max(1, n-float64(t.Clipped))
+	m.Dropped.KL /= max(1, float64(t.Clipped))
+	m.Dropped.KLOfOthers /= max(1, n-float64(t.Clipped))
 	m.ClipFraction = float64(t.Clipped) / n
 	m.ClipFractionLower = float64(t.ClippedLower) / n
 }

@@ -37,8 +37,7 @@ func (p Taught) Terms(t *Terms, b *Batch[float64]) error {
 		return err
 	}
 	t.Weighted = true
-	from := &t.beside.own
-	t.own.Distance, t.own.DistanceMin, t.own.DistanceMax = from.Distance, from.DistanceMin, from.DistanceMax
+	t.own.Teacher = t.beside.own.Teacher
 	for i, m := range b.Mask {
 		if m {
 			t.Loss[i] += p.Coef * t.beside.Loss[i]

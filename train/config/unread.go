@@ -44,15 +44,7 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 		" does not read it; luspo does", "actor_rollout_ref.actor.policy_loss.use_bias_correction_kl")
 	when(actor.Loss.Mode != "sdft", "actor_rollout_ref.actor.policy_loss.loss_mode",
 		actor.Loss.Mode+" does not read it; sdft does", "actor_rollout_ref.actor.policy_loss.num_loss_tokens_to_skip")
-	const clip, kl = "stability.clip_schedule", "stability.kl_schedule"
-	when(c.Stability.Clip.Style == "constant", clip+".style", "is constant", clip+".end_ratio")
-	when(c.Stability.KL.Style == "constant", kl+".style", "is constant", kl+".end_ratio")
-	when(!actor.UseKLLoss && !c.Algorithm.KLInReward, "actor_rollout_ref.actor.use_kl_loss",
-		"is false, and so is algorithm.use_kl_in_reward", kl+".style", kl+".end_ratio")
-	full, _ := r.policyLoss(actor, 1, 1)
-	half, err := r.policyLoss(actor, 0.5, 1)
-	when(err == nil && reflect.DeepEqual(full, half), "actor_rollout_ref.actor.policy_loss.loss_mode",
-		actor.Loss.Mode+" has no clip range", clip+".style", clip+".end_ratio")
+	c.unreadSchedules(r, when)
 	optim("actor_rollout_ref.actor.optim", &actor.Optim)
 	optim("critic.optim", &c.Critic.Optim)
 	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget", "is null",
@@ -80,6 +72,20 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 		optim("sft.optim", &s.Optim)
 	}
 	return append(out, settings.Idle(c)...)
+}
+
+// unreadSchedules lists the schedules of what the run does not have.
+func (c *Config) unreadSchedules(r Registries, when func(idle bool, by, why string, keys ...string)) {
+	actor := &c.Agent.Actor
+	const clip, kl = "stability.clip_schedule", "stability.kl_schedule"
+	when(c.Stability.Clip.Style == "constant", clip+".style", "is constant", clip+".end_ratio")
+	when(c.Stability.KL.Style == "constant", kl+".style", "is constant", kl+".end_ratio")
+	when(!actor.UseKLLoss && !c.Algorithm.KLInReward, "actor_rollout_ref.actor.use_kl_loss",
+		"is false, and so is algorithm.use_kl_in_reward", kl+".style", kl+".end_ratio")
+	full, _ := r.policyLoss(actor, 1, 1)
+	half, err := r.policyLoss(actor, 0.5, 1)
+	when(err == nil && reflect.DeepEqual(full, half), "actor_rollout_ref.actor.policy_loss.loss_mode",
+		actor.Loss.Mode+" has no clip range", clip+".style", clip+".end_ratio")
 }
 
 // unreadByEstimator lists the hyperparameters that the estimator does not have.
