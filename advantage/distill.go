@@ -12,7 +12,8 @@ import (
 //
 // With a discount γ above 0 x is first replaced by the discounted sum of itself to come in the row, context
 // included; so tokens off the mask get a share, too. It returns the mean of log π − log π_teacher under the mask.
-// All slices have one number per token; errors are ErrLength, ErrParameter and ErrNotFinite, after which adv is undefined.
+// All slices have one number per token; errors are ErrLength, ErrParameter and ErrNotFinite, after which adv is
+// undefined.
 //
 // As the tinker cookbook's kl_penalty_coef and kl_discount_factor; slime's opd_kl_coef has no mask and no discount.
 func Distill(

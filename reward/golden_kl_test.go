@@ -106,7 +106,8 @@ func TestShapingEqualsTheOriginal(t *testing.T) {
 func TestShapeKLRefusesWhatItsLimitHides(t *testing.T) {
 	inf := math.Inf(1)
 	for _, c := range [][2]float64{{-1, -inf}, {inf, -1}} {
-		_, err := ShapeKL(make([]float64, 1), []float64{0}, []float64{c[0]}, []float64{c[1]}, nil, []int{0, 1}, loss.K3, 1)
+		now, reference := c[:1], c[1:]
+		_, err := ShapeKL(make([]float64, 1), []float64{0}, now, reference, nil, []int{0, 1}, loss.K3, 1)
 		require.ErrorContains(t, err, "row 0, token 0", "%v", c)
 	}
 }

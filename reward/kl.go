@@ -56,7 +56,8 @@ func ShapeKL[F float32 | float64](
 				continue
 			}
 			value, _, _ := k.Of(float64(logProbs[i]), float64(reference[i]))
-			if !floats.Finite(value) || !floats.Finite(scores[i]) || !floats.Finite(logProbs[i]) || !floats.Finite(reference[i]) {
+			inputs := floats.Finite(logProbs[i]) && floats.Finite(reference[i]) // which the limit of K3 hides
+			if !inputs || !floats.Finite(value) || !floats.Finite(scores[i]) {
 				return 0, fmt.Errorf("reward: shape kl: row %d, token %d: score %v, log-prob %v, reference %v; all must be finite",
 					row, i-offsets[row], scores[i], logProbs[i], reference[i])
 			}

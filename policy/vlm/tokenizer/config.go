@@ -110,7 +110,8 @@ func newBPE(m modelSpec) (*bpe, error) {
 			return nil, fmt.Errorf("%w: model.merges[%d]: %q and %q, or their concatenation, are not in the vocabulary",
 				ErrFormat, i, p[0], p[1])
 		}
-		b.merges[pair(left, right)] = merge{int32(i), joint} // of equal pairs the last one counts, as in Hugging Face's tokenizers
+		// Of equal pairs the last one counts, as in Hugging Face's tokenizers.
+		b.merges[pair(left, right)] = merge{int32(i), joint}
 	}
 	return b, nil
 }

@@ -33,9 +33,10 @@ func TestAttentionKernelsDoWhatTheGraphDoes(t *testing.T) {
 				use.attention(q, n[1], n[2], nil, o)
 				return o, use
 			}
-			own := CacheSegment{n[1], n[2], NotEqual(Iota(q.Graph(), shape(dtypes.Int32, c.groups, c.length), 1), Const(q.Graph(), int32(3)))}
+			token := Iota(q.Graph(), shape(dtypes.Int32, c.groups, c.length), 1)
+			own := CacheSegment{n[1], n[2], NotEqual(token, Const(q.Graph(), int32(3)))}
 			var past []CacheSegment
-			if c.past > 0 { // every third slot is empty, the first 70 are
+			if c.past > 0 { // every third slot is empty, and so are the first 60
 				slot := Iota(q.Graph(), shape(dtypes.Int32, c.groups, c.past), 1)
 				full := LogicalAnd(GreaterOrEqual(slot, Const(q.Graph(), int32(60))),
 					NotEqual(ModScalar(slot, int32(3)), ZerosLike(slot)))
@@ -46,7 +47,8 @@ func TestAttentionKernelsDoWhatTheGraphDoes(t *testing.T) {
 			use.attention(q, all.K, all.V, allow, o)
 			return o, use
 		}
-		in := []operand{draw(c.reps, c.length), draw(1, c.length), draw(1, c.length), draw(1, max(1, c.past)), draw(1, max(1, c.past))}
+		in := []operand{draw(c.reps, c.length), draw(1, c.length), draw(1, c.length), draw(1, max(1, c.past)),
+			draw(1, max(1, c.past))}
 		for _, masked := range []bool{true, false} {
 			want := run(t, d, in, func(n []*Node) []*Node { o, _ := build(n, masked); return []*Node{o} })
 			kernel := d.Fused("attention", func(n []*Node) ([]*Node, []device.Kernel) {

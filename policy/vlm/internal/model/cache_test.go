@@ -37,7 +37,8 @@ func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
 				return Reshape(Slice(Reshape(x, rows, length, c), AxisRange(), AxisRange(from, to)), rows*(to-from), c)
 			}
 			appendPart := func(from, to int, past []CacheSegment) (y, k, v *Node) {
-				return b.Append(w, part(x, from, to), part(cos, from, to), part(sin, from, to), to-from, past, all(true, to-from), nil)
+				return b.Append(w, part(x, from, to), part(cos, from, to), part(sin, from, to), to-from, past,
+					all(true, to-from), nil)
 			}
 			y, k, v := appendPart(0, length, nil)
 

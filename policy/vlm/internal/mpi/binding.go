@@ -141,7 +141,8 @@ func (r *request) Test() (n int, done bool, err error) {
 		err = check(r.what, C.v_test(r.mpi, &complete, &count))
 	}
 	if err != nil {
-		r.w.given = append(r.w.given, r) // MPI may still have the memory: a request that is collected with pins ends the process
+		// MPI may still have the memory, and a request that is collected with pins ends the process.
+		r.w.given = append(r.w.given, r)
 		return 0, false, err
 	}
 	if complete != 0 {

@@ -97,7 +97,8 @@ func (s *Setup) pictureBytes(w Workload, at microBatchPlan) int64 {
 	return kept + int64(at.images)*one
 }
 
-// scoresByKernel reports whether log-probs are computed without the logits in memory: by kernels, but for those of several tokens at each position.
+// scoresByKernel reports whether log-probs are computed without the logits in memory: by kernels, but for those of
+// several tokens at each position.
 func (s *Setup) scoresByKernel(w Workload, at microBatchPlan) bool {
 	return byKernels(s.Net) && at.chunk >= fused.ScoreRows && w.Compared.By == ""
 }
