@@ -115,7 +115,7 @@ type AlgorithmConfig struct {
 
 	SelfDistill SelfDistillConfig `yaml:"self_distillation"`
 
-	KLPenalty  string           `yaml:"kl_penalty" idle:"algorithm.use_kl_in_reward is false" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
+	KLPenalty  string           `yaml:"kl_penalty" idle:"algorithm.use_kl_in_reward is false" doc:"estimate of the KL in the reward: kl, abs, mse, low_var_kl or k3_unclamped"`
 	KLInReward bool             `yaml:"use_kl_in_reward" doc:"subtract a KL penalty to the reference policy from token rewards"`
 	KLMask     string           `yaml:"kl_mask" oneof:"response attention" idle:"algorithm.use_kl_in_reward is false" doc:"tokens that get the penalty of use_kl_in_reward: response (those that the model wrote) or attention (all of a row, as in the full VAGEN system)"`
 	KLCtrl     KLConfig         `yaml:"kl_ctrl"`
@@ -242,7 +242,7 @@ type ActorConfig struct {
 	Entropy     float64          `yaml:"entropy_coeff" owner:"trainer" range:"-1e+12,1e+12" doc:"weight of the entropy bonus"`
 	UseKLLoss   bool             `yaml:"use_kl_loss" owner:"trainer" doc:"add the KL to the reference policy to the loss"`
 	KLLoss      float64          `yaml:"kl_loss_coef" owner:"trainer" range:"0,1e+12" doc:"weight of the KL loss"`
-	KLLossType  string           `yaml:"kl_loss_type" owner:"trainer" doc:"kl, abs, mse or low_var_kl"`
+	KLLossType  string           `yaml:"kl_loss_type" owner:"trainer" doc:"kl, abs, mse, low_var_kl or k3_unclamped"`
 	FSDP        MomentsConfig    `yaml:"fsdp_config" owner:"learner" resume:"free"`
 }
 
