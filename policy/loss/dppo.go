@@ -137,7 +137,7 @@ func (p PrimeDPPO) Terms(t *Terms, b *Batch[float64]) error {
 		}
 		d := b.LogProb[i] - old
 		t.LogRatio[i], t.Loss[i], t.Slope[i] = d, p.KLTau*d*d, 2*p.KLTau*d
-		mismatch := math.Expm1(d) - d
+		mismatch := min(math.Expm1(d)-d, 1e100) // a mean of them is finite
 		if p.drops(math.Exp(b.LogProb[i])-math.Exp(old), b.Advantage[i]) {
 			t.Clipped++
 			t.own.Dropped.KL += mismatch
