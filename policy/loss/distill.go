@@ -72,7 +72,8 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		} else {
 			k, slope = f(d)
 		}
-		far, least, most = far+math.Abs(k), min(least, k), max(most, k)
+		finite := min(max(k, -1e100), 1e100) // a mean of them is, too
+		far, least, most = far+math.Abs(finite), min(least, finite), max(most, finite)
 		pass := 1.0
 		if p.Clamp > 0 {
 			k, pass = clamp(k, -p.Clamp, p.Clamp)
