@@ -50,7 +50,8 @@ func Rate[P any](
 	case err != nil:
 		return 0, err
 	case actions < 1 || actions > most:
-		return 0, fmt.Errorf("%s: success rate: turns of %d actions, must be 1 to max_actions_per_step, %d", name, actions, most)
+		return 0, fmt.Errorf("%s: success rate: turns of %d actions, must be 1 to max_actions_per_step, %d", name, actions,
+			most)
 	}
 	return SuccessRate(e, first, episodes, turns, key, func(r *rand.Rand) string { return e.Script(r, player, actions) })
 }
