@@ -57,7 +57,7 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		t.Chosen = zeros(t.Chosen, len(b.Chosen))
 		width = len(b.Chosen) / max(1, len(b.Mask))
 	}
-	far, least, most := 0.0, math.Inf(1), math.Inf(-1)
+	far := Distance{0, math.Inf(1), math.Inf(-1)}
 	for i, m := range b.Mask {
 		if !m {
 			continue
@@ -72,8 +72,7 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		} else {
 			k, slope = f(d)
 		}
-		finite := min(max(k, -1e100), 1e100) // a mean of them is, too
-		far, least, most = far+math.Abs(finite), min(least, finite), max(most, finite)
+		far.add(k)
 		pass := 1.0
 		if p.Clamp > 0 {
 			k, pass = clamp(k, -p.Clamp, p.Clamp)
@@ -94,8 +93,8 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 			return err
 		}
 	}
-	if far != 0 {
-		t.own.Teacher = Distance{far, least, most}
+	if far.Abs != 0 {
+		t.own.Teacher = far
 	}
 	p.weigh(t, b, width)
 	return nil

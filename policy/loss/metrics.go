@@ -34,6 +34,12 @@ type Metrics struct {
 // Distance is that of tokens to a teacher: mean magnitude, smallest and largest.
 type Distance struct{ Abs, Min, Max float64 }
 
+// add takes a token's distance, at most 1e100 in magnitude: so a mean of them is finite, too.
+func (d *Distance) add(k float64) {
+	k = min(max(k, -1e100), 1e100)
+	*d = Distance{d.Abs + math.Abs(k), min(d.Min, k), max(d.Max, k)}
+}
+
 // Dropped are the tokens that a loss leaves out: the shares of those with A > 0 and with A < 0, and the mean of
 // ρ − 1 − ln ρ of those that are dropped and of the others.
 type Dropped struct{ High, Low, KL, KLOfOthers float64 }
