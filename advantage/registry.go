@@ -170,7 +170,10 @@ func (r *Registry) New(name string, p Params) (Estimator, error) {
 		return nil, fmt.Errorf("advantage: %s: gamma: %v: %w (must be 1, because this estimator does not discount tokens)",
 			name, p.Gamma, ErrParameter)
 	}
-	est := s.New(p)
+	est, err := byname.Made(s.New(p), nil)
+	if err != nil {
+		return nil, fmt.Errorf("advantage: %s: %w", name, err)
+	}
 	// Estimators look at their parameters before they look at the batch, so an
 	// empty batch is enough to check the parameters.
 	if err := est.Estimate(new(Result), new(Batch)); errors.Is(err, ErrParameter) {

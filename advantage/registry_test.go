@@ -115,6 +115,13 @@ func TestAReusedResultHoldsNothingOfOtherEstimators(t *testing.T) {
 	}
 }
 
+func TestAFactoryMustReturnAnEstimator(t *testing.T) {
+	var r Registry
+	require.NoError(t, r.Register(Spec{Name: "empty", New: func(Params) Estimator { return nil }}))
+	_, err := r.New("empty", DefaultParams())
+	require.EqualError(t, err, "advantage: empty: its factory returned nil")
+}
+
 func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"bilevel_gae": `did you mean "bi_level_gae"?`,

@@ -491,7 +491,7 @@ func TestHarnessesByName(t *testing.T) {
 	}))
 	require.NoError(t, r.Register("empty", func(rollout.HarnessOptions) (rollout.Harness, error) { return nil, nil }))
 	_, err = r.New("empty", o)
-	require.ErrorContains(t, err, "returned no harness")
+	require.ErrorContains(t, err, "its factory returned nil")
 	_, err = rollout.Builtin().New("mine", o)
 	require.ErrorIs(t, err, rollout.ErrUnknownHarness, "registries are values")
 }

@@ -83,10 +83,7 @@ func (r *Harnesses) New(name string, o HarnessOptions) (Harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := f(o)
-	if err == nil && h == nil {
-		err = errors.New("its factory returned no harness")
-	}
+	h, err := byname.Made(f(o))
 	if err != nil {
 		return nil, fmt.Errorf("rollout: harness %s: %w", name, err)
 	}

@@ -5,6 +5,7 @@
 package byname
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -67,6 +68,14 @@ func isNil[T any](entry T) bool {
 		return v.IsNil()
 	}
 	return false
+}
+
+// Made returns what the factory of an entry returned. A nil result without an error is an error.
+func Made[T any](made T, err error) (T, error) {
+	if err == nil && isNil(made) {
+		err = errors.New("its factory returned nil")
+	}
+	return made, err
 }
 
 // Fill adds entries and replaces existing ones. Registries use it to add the library's

@@ -51,6 +51,16 @@ func TestAnEntryNeedsANameAndAValue(t *testing.T) {
 	assert.Empty(t, table.Names())
 }
 
+func TestAFactoryMustReturnSomething(t *testing.T) {
+	_, err := byname.Made[error](nil, nil)
+	require.EqualError(t, err, "its factory returned nil")
+	_, err = byname.Made[error](nil, errUnknown)
+	require.Equal(t, errUnknown, err)
+	made, err := byname.Made(7, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 7, made)
+}
+
 func TestAnEntryHasADescription(t *testing.T) {
 	var table byname.Table[int, numbers]
 	require.NoError(t, table.Register("two", 2, "the only", "even prime"))

@@ -18,6 +18,13 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 }
 
+func TestAFactoryMustReturnABackEnd(t *testing.T) {
+	var r Registry
+	require.NoError(t, r.Register("empty", func(context.Context, Options) (policy.Policy, error) { return nil, nil }))
+	_, err := r.New(t.Context(), Options{API: "empty"})
+	require.EqualError(t, err, `chat: back end "empty": its factory returned nil`)
+}
+
 func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	o := Options{
 		API: Gemini, Model: "a b", BaseURL: "host:80", KeyEnv: "small",

@@ -68,5 +68,12 @@ func (r *Registry) New(ctx context.Context, o Options) (policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f(ctx, o)
+	p, err := f(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := byname.Made(p, nil); err != nil {
+		return nil, fmt.Errorf("chat: back end %q: %w", o.API, err)
+	}
+	return p, nil
 }

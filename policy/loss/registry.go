@@ -277,7 +277,7 @@ func (r *Registry) New(name string, o Options) (Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := build(o)
+	p, err := byname.Made(build(o))
 	if err == nil {
 		p, err = o.masked(p)
 	}

@@ -179,6 +179,14 @@ func TestTheRegistryRefusesBeforeARunStarts(t *testing.T) {
 	require.ErrorContains(t, err, `did you mean "turn_gspo"?`)
 }
 
+// TestABuilderMustReturnALoss: an Objective without one has the loss ppo.
+func TestABuilderMustReturnALoss(t *testing.T) {
+	var r Registry
+	require.NoError(t, r.Register("empty", func(Options) (Policy, error) { return nil, nil }))
+	_, err := r.New("empty", DefaultOptions())
+	require.EqualError(t, err, `loss: policy loss "empty": its factory returned nil`)
+}
+
 // scaled is a user's loss: the plain policy gradient times a factor.
 type scaled struct{ factor float64 }
 

@@ -94,7 +94,7 @@ func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
 		return nil, err
 	}
 	a := &Args{values: kwargs}
-	f, err := build(a)
+	f, err := byname.Made(build(a))
 	if err = errors.Join(err, a.problems()); err != nil {
 		return nil, fmt.Errorf("filter: %q: %w", name, err)
 	}

@@ -77,6 +77,14 @@ func (f first) Filter(dst *Result, b *Batch) error {
 	return nil
 }
 
+// TestABuilderMustReturnAFilter: a trainer without one keeps all episodes.
+func TestABuilderMustReturnAFilter(t *testing.T) {
+	var r Registry
+	require.NoError(t, r.Register("empty", func(*Args) (Filter, error) { return nil, nil }))
+	_, err := r.New("empty", nil)
+	require.EqualError(t, err, `filter: "empty": its factory returned nil`)
+}
+
 func TestUsersFiltersAreBuiltByName(t *testing.T) {
 	var r Registry
 	build := func(a *Args) (Filter, error) { return first{a.Int("n", 1)}, nil }
