@@ -29,14 +29,33 @@ func (o *Objective) Compares(b *Batch) int {
 	return len(b.Teacher) / len(b.Tokens)
 }
 
-// Check returns an error if the policy loss rejects its settings, or the KL is unknown.
-// Errors wrap loss.ErrSetting and loss.ErrUnknown.
+// Check returns an error if a coefficient is not finite, ValueClip is negative, the policy loss rejects its
+// settings, or the KL is unknown. Errors wrap loss.ErrSetting and loss.ErrUnknown.
 func (o *Objective) Check() error {
+	if err := o.checkNumbers(); err != nil {
+		return fmt.Errorf("policy: objective: %w", err)
+	}
 	if _, err := loss.ModeOf(o.PolicyLoss()); err != nil {
 		return fmt.Errorf("policy: objective: Policy: %w", err)
 	}
 	if err := o.KL.Check(); err != nil {
 		return fmt.Errorf("policy: objective: KL: %w", err)
+	}
+	return nil
+}
+
+// checkNumbers refuses numbers with which an Evaluation would have derivatives that are not finite.
+func (o *Objective) checkNumbers() error {
+	for _, c := range []struct {
+		name string
+		x    float64
+	}{{"EntropyCoef", o.EntropyCoef}, {"KLCoef", o.KLCoef}, {"ValueCoef", o.ValueCoef}, {"ValueClip", o.ValueClip}} {
+		if !floats.Finite(c.x) {
+			return fmt.Errorf("%s is %v, must be finite: %w", c.name, c.x, loss.ErrSetting)
+		}
+	}
+	if o.ValueClip < 0 {
+		return fmt.Errorf("ValueClip is %v, must not be negative: %w", o.ValueClip, loss.ErrSetting)
 	}
 	return nil
 }
@@ -65,10 +84,13 @@ type Slopes struct{ LogProbs, Entropy, Values, Chosen []float64 }
 // Eval evaluates the objective for what the model returns for the batch's tokens now, flat like Rows.Tokens. The
 // terms of the policy are left out without LogProbs, that of the critic without Values. Only tokens
 // with weight are read. NaN and infinity there give loss.ErrNotFinite, columns of other lengths loss.ErrLength,
-// an entropy term without Entropy loss.ErrMissing.
+// an entropy term without Entropy loss.ErrMissing, numbers of the objective that Check refuses loss.ErrSetting.
 func (o *Objective) Eval(b *Batch, s *Scores) (*Evaluation, error) {
 	e := &Evaluation{}
-	err := o.checkColumns(b, s)
+	err := o.checkNumbers()
+	if err == nil {
+		err = o.checkColumns(b, s)
+	}
 	if err == nil && o.hasPolicy(s) {
 		err = o.evalPolicy(e, b, s)
 	}
@@ -222,7 +244,7 @@ func (o *Objective) evalValue(e *Evaluation, b *Batch, values []float32) error {
 			continue
 		}
 		old := 0.0
-		if b.OldValues != nil {
+		if o.ValueClip > 0 {
 			if old = float64(b.OldValues[i]); !floats.Finite(old) { // the clip would ignore NaN
 				return fmt.Errorf("OldValues: token %d: %v: %w", i, old, loss.ErrNotFinite)
 			}

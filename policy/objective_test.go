@@ -249,4 +249,32 @@ func TestCheckNamesTheBadSetting(t *testing.T) {
 	require.NoError(t, (&policy.Objective{}).Check())
 	require.ErrorIs(t, (&policy.Objective{Policy: loss.PPO{Low: 2}}).Check(), loss.ErrSetting)
 	require.ErrorIs(t, (&policy.Objective{KL: "k7"}).Check(), loss.ErrUnknown)
+	nan, inf := math.NaN(), math.Inf(1)
+	for says, o := range map[string]policy.Objective{
+		"EntropyCoef is NaN":   {EntropyCoef: nan},
+		"KLCoef is -Inf":       {KLCoef: -inf},
+		"ValueCoef is NaN":     {ValueCoef: nan},
+		"ValueClip is +Inf":    {ValueCoef: 1, ValueClip: inf},
+		"ValueClip is -0.5":    {ValueCoef: 1, ValueClip: -0.5},
+		"KLCoef is +Inf, must": {KL: loss.K1, KLCoef: inf},
+	} {
+		b, s := scoredRows()
+		_, err := o.Eval(b, s)
+		for _, err := range []error{o.Check(), err} {
+			require.ErrorIs(t, err, loss.ErrSetting, says)
+			require.ErrorContains(t, err, says)
+		}
+	}
+}
+
+// TestOldValuesAreReadForTheClipOnly: without it, they may have any length.
+func TestOldValuesAreReadForTheClipOnly(t *testing.T) {
+	b, s := scoredRows()
+	o := policy.Objective{ValueCoef: 1}
+	want, err := o.Eval(b, s)
+	require.NoError(t, err)
+	b.OldValues = b.OldValues[1:]
+	got, err := o.Eval(b, s)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }
