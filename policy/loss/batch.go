@@ -41,6 +41,9 @@ func (b *Batch[T]) Rows() int { return max(len(b.Offsets)-1, 0) }
 
 // check checks the columns that every policy loss needs.
 func (b *Batch[T]) check() error {
+	if b == nil {
+		return setting("batch is nil, must be set")
+	}
 	if err := checkLayout(b.Offsets, b.Mask, len(b.LogProb)); err != nil {
 		return err
 	}

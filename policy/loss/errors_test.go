@@ -59,6 +59,37 @@ func TestBadBatchesAreNamedByColumnRowAndPosition(t *testing.T) {
 	}
 }
 
+// shrinking is a custom loss that leaves one of its columns shorter than the batch.
+type shrinking func(*Terms)
+
+func (s shrinking) Terms(t *Terms, _ *Batch[float64]) error {
+	s(t)
+	return nil
+}
+
+func TestLossesMustKeepTheLengthsOfTheirColumns(t *testing.T) {
+	for says, p := range map[string]shrinking{
+		"0 losses":                             func(t *Terms) { t.Loss = t.Loss[:0] },
+		"2 slopes":                             func(t *Terms) { t.Slope = t.Slope[:2] },
+		"1 log-ratios":                         func(t *Terms) { t.LogRatio = t.LogRatio[:1] },
+		"5 derivatives of compared tokens for": func(t *Terms) { t.Chosen = make([]float64, 5) },
+	} {
+		var r Result
+		err := Eval(&r, p, Aggregation{}, valid())
+		require.ErrorIs(t, err, ErrLength, says)
+		require.ErrorContains(t, err, says)
+		err = EvalWeighted(&r, p, make([]float32, 3), valid())
+		require.ErrorIs(t, err, ErrLength, says)
+	}
+}
+
+func TestBatchesThatAreNilAreRefused(t *testing.T) {
+	var r Result
+	require.ErrorIs(t, Eval[float32](&r, LegacyPPO(), Aggregation{}, nil), ErrSetting)
+	require.ErrorIs(t, EvalWeighted[float32](&r, LegacyPPO(), nil, nil), ErrSetting)
+	require.ErrorIs(t, Correct[float32](&Corrected{}, DefaultCorrection(), nil), ErrSetting)
+}
+
 func TestOverflowsAreNamed(t *testing.T) {
 	two := func(logProb, adv float64) *Batch[float64] {
 		return &Batch[float64]{Offsets: []int{0, 2}, Mask: []bool{true, true}, LogProb: []float64{logProb, logProb},

@@ -103,6 +103,12 @@ func (t *Terms) evaluate(p Policy, b *Batch[float64]) error {
 	if err := p.Terms(t, b); err != nil {
 		return fmt.Errorf("loss: %T: %w", p, err)
 	}
+	if n := len(b.LogProb); len(t.Loss) != n || len(t.Slope) != n || len(t.LogRatio) != n ||
+		len(t.Chosen) != 0 && len(t.Chosen) != len(b.Chosen) {
+		return fmt.Errorf("loss: %T: it left %d losses, %d slopes, %d log-ratios and %d derivatives of compared tokens for "+
+			"%d tokens, of which %d numbers are compared: %w",
+			p, len(t.Loss), len(t.Slope), len(t.LogRatio), len(t.Chosen), n, len(b.Chosen), ErrLength)
+	}
 	if b.Weight != nil && !t.Weighted {
 		for i, w := range b.Weight {
 			if b.Mask[i] {
