@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 )
 
@@ -24,6 +25,9 @@ func Ask(
 		}
 		defer p.Forget(keys...)
 		out, err := p.Generate(ctx, prompts, s)
+		if err == nil && len(out) != len(questions) {
+			err = fmt.Errorf("policy: ask: the policy returned %d completions for %d prompts", len(out), len(questions))
+		}
 		if err != nil {
 			return nil, nil, err
 		}
