@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -348,6 +349,19 @@ func (c callers) WithTools(tools string) (policy.Encoder, error) { return caller
 func (c callers) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
 	out, images, err := c.letters.Encode(messages)
 	return append([]policy.Piece{{Tokens: tokens(c.tools)}}, out...), images, err
+}
+
+// TestDeepRecordsAreReadOnce: a line of 60 kB with other columns nested deeply would otherwise be copied once per level.
+func TestDeepRecordsAreReadOnce(t *testing.T) {
+	const levels = 4500
+	path := write(t, "a.jsonl", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "tools": [],`+
+		` "other": `+strings.Repeat(`{"a":[`, levels)+strings.Repeat("]}", levels)+`}`)
+	c := settings(path)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	opened(t, &c)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(50<<20))
 }
 
 // TestToolsReachTheEncoderInTheirOrder of keys, from lists and from JSON texts; an encoder that

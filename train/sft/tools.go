@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"vagen/internal/jsontext"
 	"vagen/policy"
@@ -54,31 +55,65 @@ func withCalls(encode policy.Encoder, m *message) (string, error) {
 // templates show the keys of objects in their order. line is the record's text, n its number.
 func keepTools(record map[string]any, line []byte, n int) {
 	var raw json.RawMessage
-	if bytes.Contains(line, []byte(`"tool`)) && jsontext.UnmarshalLine(line, n, &raw) == nil {
-		keepJSON(record, raw)
+	if !bytes.Contains(line, []byte(`"tool`)) || jsontext.UnmarshalLine(line, n, &raw) != nil {
+		return
+	}
+	kept, err := keepLists(json.NewDecoder(bytes.NewReader(raw)))
+	if fields, ok := kept.(map[string]any); ok && err == nil {
+		maps.Copy(record, fields)
 	}
 }
 
-// keepJSON is keepTools for a value and its JSON.
-func keepJSON(v any, raw json.RawMessage) {
-	switch v := v.(type) {
-	case map[string]any:
-		var fields map[string]json.RawMessage
-		_ = json.Unmarshal(raw, &fields) // v was decoded from it
-		for k, x := range v {
-			if _, list := x.([]any); list && (k == toolsKey || k == callsKey) {
-				v[k] = fields[k]
-			} else {
-				keepJSON(x, fields[k])
+// keepLists decodes the next value, with lists of tools and of calls as their JSON. It reads every byte a bounded
+// number of times, however deep values are.
+func keepLists(d *json.Decoder) (any, error) {
+	token, err := d.Token()
+	switch {
+	case err != nil:
+		return nil, err
+	case token == json.Delim('['):
+		list := []any{}
+		for d.More() {
+			v, err := keepLists(d)
+			if err != nil {
+				return nil, err
 			}
+			list = append(list, v)
 		}
-	case []any:
-		var items []json.RawMessage
-		_ = json.Unmarshal(raw, &items)
-		for i, x := range v {
-			keepJSON(x, items[i])
+		_, err = d.Token()
+		return list, err
+	case token != json.Delim('{'):
+		return token, nil
+	}
+	fields := map[string]any{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := key.(string)
+		if name == toolsKey || name == callsKey {
+			fields[name], err = list(d)
+		} else {
+			fields[name], err = keepLists(d)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
+	_, err = d.Token()
+	return fields, err
+}
+
+// list returns the next value, if it is a list its JSON.
+func list(d *json.Decoder) (any, error) {
+	var raw json.RawMessage
+	if err := d.Decode(&raw); err != nil || raw[0] == '[' {
+		return raw, err
+	}
+	var v any
+	err := json.Unmarshal(raw, &v)
+	return v, err
 }
 
 // jsonList returns a list of tools or calls in JSON, "" for none. A list in parquet does not

@@ -1,19 +1,19 @@
 package tokenizer
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // fileSpec is tokenizer.json restricted to the settings that affect ids.
 type fileSpec struct {
-	AddedTokens  []*added        `json:"added_tokens"`
-	Normalizer   json.RawMessage `json:"normalizer"`
-	PreTokenizer json.RawMessage `json:"pre_tokenizer"`
-	Decoder      json.RawMessage `json:"decoder"`
-	Model        modelSpec       `json:"model"`
+	AddedTokens  []*added  `json:"added_tokens"`
+	Normalizer   component `json:"normalizer"`
+	PreTokenizer component `json:"pre_tokenizer"`
+	Decoder      component `json:"decoder"`
+	Model        modelSpec `json:"model"`
 }
 
 type modelSpec struct {
@@ -52,20 +52,6 @@ func (p *mergePair) UnmarshalJSON(raw []byte) error {
 	}
 	*p = mergePair{a, b}
 	return nil
-}
-
-// kind returns the type of a component, "" if there is none.
-func kind(raw json.RawMessage) (string, error) {
-	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
-		return "", nil
-	}
-	var c struct {
-		Type string `json:"type"`
-	}
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return "", err
-	}
-	return c.Type, nil
 }
 
 func newBPE(m modelSpec) (*bpe, error) {
@@ -119,28 +105,27 @@ func newBPE(m modelSpec) (*bpe, error) {
 // maxID bounds ids, so that a file cannot ask for an enormous table.
 const maxID = 1 << 24
 
+// component is a normalizer, a pre-tokenizer or a decoder; the zero value is none. Sequences are decoded with
+// what they contain, in time linear in the file, however deep they are.
+type component struct {
+	Type          string      `json:"type"`
+	Normalizers   []component `json:"normalizers"`
+	PreTokenizers []component `json:"pretokenizers"`
+	Pattern       struct {
+		Regex *string `json:"Regex"`
+	} `json:"pattern"`
+	Behavior         string `json:"behavior"`
+	Invert           bool   `json:"invert"`
+	IndividualDigits bool   `json:"individual_digits"`
+	AddPrefixSpace   bool   `json:"add_prefix_space"`
+	UseRegex         *bool  `json:"use_regex"`
+}
+
 // newSteps reads the pre-tokenizer.
-func newSteps(raw json.RawMessage) ([]step, error) {
-	var c struct {
-		Type          string            `json:"type"`
-		PreTokenizers []json.RawMessage `json:"pretokenizers"`
-		Pattern       struct {
-			Regex  *string `json:"Regex"`
-			String *string `json:"String"`
-		} `json:"pattern"`
-		Behavior         string `json:"behavior"`
-		Invert           bool   `json:"invert"`
-		IndividualDigits bool   `json:"individual_digits"`
-		AddPrefixSpace   bool   `json:"add_prefix_space"`
-		UseRegex         *bool  `json:"use_regex"`
-	}
-	if name, err := kind(raw); err != nil || name == "" {
-		return nil, err
-	}
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, err
-	}
+func newSteps(c component) ([]step, error) {
 	switch c.Type {
+	case "":
+		return nil, nil
 	case "Sequence":
 		var all []step
 		for _, part := range c.PreTokenizers {
@@ -179,29 +164,19 @@ func newSteps(raw json.RawMessage) ([]step, error) {
 	return nil, fmt.Errorf("%w: pre_tokenizer %q", ErrUnsupported, c.Type)
 }
 
-// hasByteLevel reports whether a component is ByteLevel or a sequence with one.
-func hasByteLevel(raw json.RawMessage) bool {
-	return strings.Contains(string(raw), `"ByteLevel"`)
+// hasByteLevel reports whether a pre-tokenizer is ByteLevel or a sequence with one.
+func hasByteLevel(c component) bool {
+	return c.Type == "ByteLevel" || slices.ContainsFunc(c.PreTokenizers, hasByteLevel)
 }
 
 // newNormalizer reports whether text must be NFC-normalised.
-func newNormalizer(raw json.RawMessage) (nfc bool, err error) {
-	name, err := kind(raw)
-	if err != nil {
-		return false, err
-	}
-	switch name {
+func newNormalizer(c component) (nfc bool, err error) {
+	switch c.Type {
 	case "":
 		return false, nil
 	case "NFC":
 		return true, nil
 	case "Sequence":
-		var c struct {
-			Normalizers []json.RawMessage `json:"normalizers"`
-		}
-		if err := json.Unmarshal(raw, &c); err != nil {
-			return false, err
-		}
 		for _, part := range c.Normalizers {
 			one, err := newNormalizer(part)
 			if err != nil {
@@ -211,17 +186,13 @@ func newNormalizer(raw json.RawMessage) (nfc bool, err error) {
 		}
 		return nfc, nil
 	}
-	return false, fmt.Errorf("%w: normalizer %q", ErrUnsupported, name)
+	return false, fmt.Errorf("%w: normalizer %q", ErrUnsupported, c.Type)
 }
 
 // checkDecoder rejects all decoders except ByteLevel.
-func checkDecoder(raw json.RawMessage) error {
-	switch name, err := kind(raw); {
-	case err != nil:
-		return err
-	case name == "ByteLevel":
-		return nil
-	default:
-		return fmt.Errorf("%w: decoder %q, want ByteLevel", ErrUnsupported, name)
+func checkDecoder(c component) error {
+	if c.Type != "ByteLevel" {
+		return fmt.Errorf("%w: decoder %q, want ByteLevel", ErrUnsupported, c.Type)
 	}
+	return nil
 }

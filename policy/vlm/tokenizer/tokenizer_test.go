@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -109,6 +110,30 @@ func TestPrefixSpace(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{" ", "a", " ", "b"}, tokensOf(t, tok, "a b"))
 	require.Equal(t, []string{" ", "a"}, tokensOf(t, tok, " a"))
+}
+
+// TestDeepComponentsAreReadOnce: a file of 300 kB whose sequences hold each other would otherwise be copied once per level.
+func TestDeepComponentsAreReadOnce(t *testing.T) {
+	const levels = 4000
+	files := maps.Clone(tiny(t).files)
+	var file map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(files[tokenizerFile], &file))
+	deep := func(list, inner string) json.RawMessage {
+		return json.RawMessage(strings.Repeat(`{"type":"Sequence","`+list+`":[`, levels) + inner + strings.Repeat("]}", levels))
+	}
+	file["normalizer"] = deep("normalizers", `{"type":"NFC"}`)
+	file["pre_tokenizer"] = deep("pretokenizers", string(file["pre_tokenizer"]))
+	raw, err := json.Marshal(file)
+	require.NoError(t, err)
+	files[tokenizerFile] = raw
+	delete(files, configFile)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	tok, err := parse(files)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(60<<20))
+	require.Equal(t, []string{"a", "\xc3", "\xa9"}, tokensOf(t, tok, "ae\u0301"), "composed, as the innermost normalizer says")
 }
 
 func TestSettingsThatAreNotKnownAreNamed(t *testing.T) {
