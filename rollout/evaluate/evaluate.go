@@ -102,6 +102,8 @@ type Evaluation struct {
 	Done func(over, all int)
 	Log  *slog.Logger // nil discards
 
+	places map[string]map[place]numberedEpisode // the episodes of tasks, by tag
+
 	mu       sync.Mutex
 	results  map[string][]EpisodeResult // by tag, of all models
 	finished int                        // finished episodes
@@ -232,6 +234,7 @@ func (e *Evaluation) folder(t *Task) string { return filepath.Join(e.Dir, folder
 // begin reads existing results, and removes those of episodes that are played again.
 func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
 	e.results, e.finished, e.all, e.usable = map[string][]EpisodeResult{}, 0, 0, 0
+	e.places = map[string]map[place]numberedEpisode{}
 	missing = make([][]rollout.Episode, len(e.Tasks))
 	for i := range e.Tasks {
 		t := &e.Tasks[i]
@@ -244,8 +247,10 @@ func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
 			return nil, err
 		}
 		own := map[string]bool{}
+		e.places[t.Tag] = map[place]numberedEpisode{}
 		for _, n := range numbered(t.Episodes) {
 			own[e.id(&n)] = true
+			e.places[t.Tag][placeOf(&n.Episode)] = n
 		}
 		for _, id := range stale {
 			if err := removeResult(e.folder(t), id); err != nil {
@@ -332,8 +337,7 @@ func (e *Evaluation) id(n *numberedEpisode) string {
 
 // store writes the result of an episode.
 func (e *Evaluation) store(t *Task, tr *rollout.Trajectory, used policy.Usage) error {
-	i := slices.IndexFunc(t.Episodes, func(ep rollout.Episode) bool { return placeOf(&ep) == placeOf(&tr.Episode) })
-	n := numbered(t.Episodes[:i+1])[i]
+	n := e.places[t.Tag][placeOf(&tr.Episode)]
 	r := resultOf(tr, used)
 	r.ID, r.Tag, r.Model, r.Repeat, r.Settings = e.id(&n), t.Tag, e.Model, n.repeat, e.settings(t, &n.Episode)
 	if err := writeResult(e.folder(t), &r, tr); err != nil {
