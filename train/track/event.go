@@ -85,6 +85,12 @@ func (j *JSONLines) Event(e Event) error {
 	if e.Kind == KindRollback {
 		return j.cut(e.Step)
 	}
+	for _, field := range []string{"kind", "step"} {
+		if _, taken := e.Metrics[field]; taken {
+			return fmt.Errorf("track: metrics: %s of step %d has a metric called %q, which is a field of every line: it needs another name",
+				e.Kind, e.Step, field)
+		}
+	}
 	j.buf.Write(Line(e, nil)) // an error stays until Flush
 	j.buf.WriteByte('\n')
 	if err := j.buf.Flush(); err != nil {

@@ -61,6 +61,22 @@ func TestJSONLinesEscapeEveryName(t *testing.T) {
 	}
 }
 
+// TestJSONLinesHaveEveryFieldOnce: readers would see a metric with the name of a field instead of the field.
+func TestJSONLinesHaveEveryFieldOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.jsonl")
+	s, err := track.NewJSONLines(path)
+	require.NoError(t, err)
+	for _, name := range []string{"kind", "step"} {
+		err := s.Event(track.Event{Kind: "step", Step: 3, Metrics: track.Metrics{name: 0.5}})
+		require.ErrorContains(t, err, `step of step 3 has a metric called "`+name+`"`)
+	}
+	require.NoError(t, s.Event(track.Event{Kind: "step", Step: 3, Metrics: track.Metrics{"kinds": 1}}))
+	require.NoError(t, s.Close())
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, `{"kind":"step","step":3,"kinds":1}`+"\n", string(raw))
+}
+
 func TestJSONLinesOfSeveralGoroutinesStayWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.jsonl")
 	s, err := track.NewJSONLines(path)
