@@ -17,7 +17,7 @@ import (
 // checkpoints compares the checkpoints that exist, and the policies that were kept of
 // others.
 func (r *Report) checkpoints(ctx context.Context) error {
-	h, equal, kept := r.history, 0, 0
+	h, equal, removed, kept := r.history, 0, 0, 0
 	found, err := rundir.Dir(r.Run).Steps()
 	if err != nil {
 		return err
@@ -43,12 +43,13 @@ func (r *Report) checkpoints(ctx context.Context) error {
 			r.Add("checkpoints", Faulty, "the newest one, of step %d, is missing", step)
 			continue
 		}
+		removed++
 		kept += r.policy(step)
 	}
 	if equal > 0 {
 		r.Add("checkpoints", Passed, "%d complete ones equal the record", equal)
 	}
-	if removed := len(h.saves) - len(found); removed > 0 {
+	if removed > 0 {
 		r.Add("checkpoints", Missing, "%d were removed (trainer.max_actor_ckpt_to_keep); of these, %d policies were kept and equal the record", removed, kept)
 	}
 	return nil

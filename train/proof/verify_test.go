@@ -75,7 +75,9 @@ func TestRemovedFilesAreReportedAsMissing(t *testing.T) {
 	require.Contains(t, text(r), "episodes: missing: rollouts/step_2.parquet does not exist any more\n")
 	require.Contains(t, text(r), "checkpoints: missing: 3 were removed")
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "checkpoints", "step_6")))
-	require.Contains(t, text(verify(t, dir)), "checkpoints: fault: the newest one, of step 6, is missing\n")
+	r = verify(t, dir)
+	require.Contains(t, text(r), "checkpoints: fault: the newest one, of step 6, is missing\n")
+	require.Contains(t, text(r), "checkpoints: missing: 3 were removed", "the newest one is not among those")
 }
 
 // writing is a context that lets a run write when the check asks whether it has ended.
