@@ -97,6 +97,25 @@ func TestReusedMemoryOfGroupsHoldsNoOldValues(t *testing.T) {
 	near(t, "a component of one row", rowAdvantages(t, GDPO{OverRows: true}, alone), []float64{0, 0})
 }
 
+// TestScoresThatCancelHaveNoMean: 0.3 − 0.1 − 0.2 in float32 is 7e-9, which is not a success. Equal scores and small
+// means have one.
+func TestScoresThatCancelHaveNoMean(t *testing.T) {
+	for _, c := range []struct {
+		scores []float32
+		want   []float64
+	}{
+		{[]float32{0.3, -0.1, -0.2}, []float64{0, 0, 0}},
+		{[]float32{1e-9, 1e-9, 1e-9}, []float64{0, 0, 0}},
+		{[]float32{1e-9, 3e-9, 2e-9}, []float64{-0.5, 0.5, 0}},
+		{[]float32{1, 0, 0, -0.996}, []float64{999, -1, -1, -997}},
+	} {
+		got := rowAdvantages(t, MaxRL{Guarded: true}, scored(c.scores, make([]int, len(c.scores))...))
+		for i, want := range c.want {
+			require.InDelta(t, want, got[i], 1e-6+1e-4*math.Abs(want), "%v", c.scores)
+		}
+	}
+}
+
 // TestBaselinesStartAtZero if the batch has none.
 func TestBaselinesStartAtZero(t *testing.T) {
 	near(t, "rae", rowAdvantages(t, RAE{Decay: 0.5}, scored([]float32{2, 4}, 1, 1)), []float64{2, 3})

@@ -1,5 +1,7 @@
 package advantage
 
+import "math"
+
 // MaxRL divides the distance to the group's mean by the mean, so that the gradient follows the
 // logarithm of the success rate: rare successes count more.
 //
@@ -8,7 +10,8 @@ package advantage
 // where s is the sum of all rewards of a row and the mean is taken over its Group. Every token
 // under the mask gets the row's advantage, others 0; returns are the same numbers. No critic, no
 // whitening. With Guarded nothing is added to the mean, and a group whose mean is not positive
-// gets 0. Without it a group of one keeps its score, and a negative mean turns the signs around.
+// gets 0, as does one whose mean is no more than the rounding of its rewards, which are float32.
+// Without it a group of one keeps its score, and a negative mean turns the signs around.
 //
 // The mask is Loss, or Attention without a loss mask. A batch without Group is an ErrNoGroup.
 //
@@ -40,7 +43,7 @@ func (m MaxRL) run(c *call) error {
 	for row, s := range scores {
 		k := g.of[row]
 		switch mean := g.mean[k]; {
-		case m.Guarded && mean > 0:
+		case m.Guarded && mean > 0x1p-22*math.Sqrt(g.m2[k]/float64(g.size[k])):
 			scores[row] = (s - mean) / mean
 		case m.Guarded:
 			scores[row] = 0

@@ -241,7 +241,7 @@ func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	var got Result
 	require.NoError(t, Eval(&got, p, a, b))
 	if coef != 0 && !corrected {
-		addKL(t, &got, K3, coef, a, b)
+		addKL(t, &got, K3Unclamped, coef, a, b)
 	}
 	_, full := count(b.Offsets, b.Mask)
 	compare2026(t, tally, c, &got, float64(rows)/max(1, float64(full))*number(t, c.Params, "gradient_accumulation_steps"))

@@ -50,6 +50,18 @@ func TestTokensAtALimitAreKept(t *testing.T) {
 	}
 }
 
+// TestTheDriftOfARowIsItsMean, compared as TRL does: three times 0.1 have the mean 0.10000000000000002.
+func TestTheDriftOfARowIsItsMean(t *testing.T) {
+	for delta, dropped := range map[float64]bool{0.1: true, 0.10000000000000002: false} {
+		b := &Batch[float64]{
+			Offsets: []int{0, 1, 4}, Mask: []bool{false, true, true, true}, LogProb: []float64{9, -0.1, -0.1, -0.1},
+			OldLogProb: []float64{9, 0, 0, 0}, Advantage: []float64{-1, -1, -1, -1},
+		}
+		got := mustEval(t, OffPolicyMask{Policy: Reinforce{}, Delta: delta}, Aggregation{}, b)
+		require.Equal(t, dropped, got.Loss == 0, "delta %v", delta)
+	}
+}
+
 // TestLUSPOCountsRowsOutsideTheRange, after Delta, in the direction of their advantage.
 func TestLUSPOCountsRowsOutsideTheRange(t *testing.T) {
 	up := math.Log(1.5)

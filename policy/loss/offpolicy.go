@@ -113,7 +113,7 @@ func (p OffPolicyMask) Terms(t *Terms, b *Batch[float64]) error {
 				drift += before[i] - b.LogProb[i]
 			}
 		}
-		if !(drift > p.Delta*float64(countTrue(b.Mask[lo:hi]))) {
+		if !(drift/float64(countTrue(b.Mask[lo:hi])) > p.Delta) { // a row without counted tokens has NaN
 			continue
 		}
 		for i := lo; i < hi; i++ {
