@@ -127,15 +127,17 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	if _, err := r.Losses.New(mode, published.lossOptions()); err != nil { // reported elsewhere
 		return nil
 	}
-	chosen := published
-	chosen.Loss.DistillKL, chosen.Loss.SDFTMode = c.Agent.Actor.Loss.DistillKL, c.Agent.Actor.Loss.SDFTMode
+	chosen, given := published, &c.Agent.Actor.Loss
+	chosen.Loss.DistillKL, chosen.Loss.SDFTMode, chosen.Loss.DistillPG = given.DistillKL, given.SDFTMode, given.DistillPG
 	if chosen.Loss.SDFTMode == "sampled_token" {
 		chosen.Loss.SDFTAlpha = 1 // no other is allowed
 	}
-	for _, k := range settings.Keys(&published) {
+	keys := settings.Keys(&chosen)
+	for i, k := range settings.Keys(&published) {
 		a, b := published, chosen
 		if altered := other(k.Value); altered == nil || settings.Set(&a, k.Path, altered) != nil ||
-			settings.Set(&b, k.Path, altered) != nil || reflect.DeepEqual(a.lossOptions(), published.lossOptions()) {
+			settings.Set(&b, k.Path, other(keys[i].Value)) != nil ||
+			reflect.DeepEqual(a.lossOptions(), published.lossOptions()) {
 			continue // not a number of a loss
 		}
 		reads := func(name string, with, without ActorConfig) bool {
@@ -149,9 +151,15 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 			u.Why = fmt.Sprintf("%s does not read it; these do: %s", mode, strings.Join(names, ", "))
 			out = append(out, u)
 		} else if _, err := r.Losses.New(mode, chosen.lossOptions()); err == nil && !reads(mode, b, chosen) {
-			u.By, u.Why = actor+"policy_loss.distillation_loss_mode", chosen.Loss.DistillKL+" does not read it"
-			if mode == "sdft" {
+			with := chosen
+			b.Loss.DistillPG, with.Loss.DistillPG = true, true
+			switch {
+			case mode == "sdft":
 				u.By, u.Why = actor+"policy_loss.distillation_mode", chosen.Loss.SDFTMode+" does not read it"
+			case reads(mode, b, with):
+				u.By, u.Why = actor+"policy_loss.use_policy_gradient", "is false"
+			default:
+				u.By, u.Why = actor+"policy_loss.distillation_loss_mode", chosen.Loss.DistillKL+" does not read it"
 			}
 			out = append(out, u)
 		}

@@ -175,6 +175,9 @@ func TestSettingsThatTheModeOfDistillationDoesNotReadAreRefused(t *testing.T) {
 		"gspo distillation_loss_coef=1 topk=5":                                        "distillation_loss_mode k3 does not read it",
 		"gspo distillation_loss_coef=1 dro_beta=5":                                    "loss_mode gspo does not read it",
 		"gspo distillation_loss_coef=1 distillation_loss_mode=forward_kl_topk topk=5": "",
+		"opd use_policy_gradient=false clamp_log_ratio=false":                          "clamp_log_ratio is false, but actor_rollout_ref.actor.policy_loss.use_policy_gradient is false",
+		"gspo distillation_loss_coef=1 use_policy_gradient=false clamp_log_ratio=false": "policy_loss.use_policy_gradient is false",
+		"vanilla distillation_loss_coef=1 use_policy_gradient=false clamp_log_ratio=false": "", "opd use_policy_gradient=false loss_max_clamp=1": "",
 	} {
 		mode, keys, _ := strings.Cut(set, " ")
 		args := []string{"env=x", "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none",
