@@ -185,10 +185,28 @@ func (b *Batch) critic() (target, value []float64, err error) {
 	return target, value, err
 }
 
+// wholeScores returns the scores of rollouts, in the order of their first rows: Score if each has one row.
+func (b *Batch) wholeScores() []float64 {
+	if b.Trajectory == nil {
+		return b.Score
+	}
+	var out []float64
+	at := map[string]int{}
+	for row, s := range b.Score {
+		k, seen := at[b.Trajectory[row]]
+		if !seen {
+			k, at[b.Trajectory[row]] = len(out), len(out)
+			out = append(out, 0)
+		}
+		out[k] += s
+	}
+	return out
+}
+
 // Data writes mean, max and min of the training data, under VAGEN's names:
-// critic/score and critic/rewards over rows (before and after KL shaping),
-// critic/advantages, critic/returns and critic/values over counted tokens, and
-// critic/vf_explained_var.
+// critic/score over rollouts and, where some have several rows, critic/score/by_row,
+// critic/rewards over rows after KL shaping, critic/advantages, critic/returns and
+// critic/values over counted tokens, and critic/vf_explained_var.
 func Data(dst map[string]float64, b *Batch) error {
 	if err := b.check(); err != nil {
 		return err
@@ -201,6 +219,10 @@ func Data(dst map[string]float64, b *Batch) error {
 			return err
 		}
 		spread(dst, "critic/"+c.name, c.x)
+	}
+	if whole := b.wholeScores(); len(whole) < len(b.Score) {
+		spread(dst, "critic/score/by_row", b.Score)
+		spread(dst, "critic/score", whole)
 	}
 	if b.Advantage != nil {
 		x, err := column("advantage", b.Advantage, b.Mask)
