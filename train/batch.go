@@ -58,6 +58,7 @@ func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (
 	if b.rows.Len() == 0 {
 		return nil, noRows(ts, "episodes")
 	}
+	spec.Critic = spec.Critic && c.Critic.Kind != "none" // for a teacher alone there may be none
 	b.chooseTokens(spec, c.Algorithm.KLInReward && c.Algorithm.KLMask == config.KLAttention)
 	b.numberTurns()
 	return b, nil

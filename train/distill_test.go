@@ -7,6 +7,7 @@ import (
 
 	"vagen/internal/traintest"
 	"vagen/policy/loss"
+	"vagen/train/config"
 )
 
 // TestATeacherIsLearnedFrom beside the estimator's advantages, or alone.
@@ -58,6 +59,43 @@ func TestATeacherIsLearnedFromBesideRewards(t *testing.T) {
 	for i, w := range got.Batch.Weight {
 		require.True(t, w == 0 || got.Batch.Advantages[i] != 0, "token %d", i)
 	}
+}
+
+// TestATeacherAloneNeedsNoEstimator: that of the default configuration needs a critic, which is not there.
+func TestATeacherAloneNeedsNoEstimator(t *testing.T) {
+	for _, coef := range []float64{0, 0.5} {
+		c := traintest.Whole()
+		c.Algorithm.Estimator, c.Critic.Kind, c.Trainer.Steps = config.Default().Algorithm.Estimator, "none", 1
+		c.Agent.Ref.Model.Path = "teacher"
+		if c.Agent.Actor.Loss.Mode = "ref_kl"; coef > 0 {
+			c.Agent.Actor.Loss.Mode, c.Algorithm.Distill.Coef, c.Algorithm.Distill.Task = "vanilla", coef, false
+		}
+		b := traintest.Guesser()
+		tr, events := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr.Handled = []string{"actor_rollout_ref.ref.model.path"}
+		require.NoError(t, tr.Run(t.Context()))
+		batch := b.Updates[0].Batch
+		for k, w := range batch.Weight {
+			if w != 0 {
+				require.InDelta(t, -coef*float64(batch.OldLogProbs[k]-batch.Reference[k]), batch.Advantages[k], 1e-6)
+			}
+		}
+		for name := range (*events)[0].Metrics {
+			require.NotContains(t, name, "_failed/")
+		}
+		c.Algorithm.Distill = config.Default().Algorithm.Distill
+		c.Agent.Actor.Loss.Mode, c.Agent.Ref.Model.Path = "vanilla", ""
+		require.ErrorContains(t, c.Validate(), "needs values, but critic.kind is none")
+	}
+	teacher := []string{"env=x", "critic.kind=none", "actor_rollout_ref.ref.model.path=T", "trainer.harness=no_concat",
+		"actor_rollout_ref.actor.entropy_coeff=0", "actor_rollout_ref.actor.policy_loss.loss_mode=ref_kl"}
+	c, err := config.Load("", teacher...)
+	require.NoError(t, err)
+	require.Empty(t, c.Notes)
+	c, err = config.Load("", append(teacher, "algorithm.adv_estimator=grpo")...)
+	require.NoError(t, err)
+	require.Len(t, c.Notes, 1)
+	require.Contains(t, c.Notes[0].String(), "nothing is learned from its advantages")
 }
 
 // TestTheFirstTokensAreLeftOut of the loss and of its means.

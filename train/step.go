@@ -231,10 +231,9 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 	if spec.Running {
 		b.takeBaselines(t.progress.baselines)
 	}
-	if err := t.methods.estimator.Estimate(&t.methods.result, &b.adv); err != nil {
-		return fmt.Errorf("train: %w", err)
+	if err := t.methods.advantages(b, &t.Config); err != nil {
+		return err
 	}
-	b.result = t.methods.result
 	for i, x := range b.result.Running {
 		b.baselines[b.agents[i]] = x
 	}
@@ -256,6 +255,19 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 			b.value[i] = b.value[i] && on
 		}
 	}
+	return nil
+}
+
+// advantages estimates advantages. Where a teacher alone is learned from, and the estimator has no critic, they are 0.
+func (k *methods) advantages(b *batch, c *config.Config) error {
+	if k.spec.Critic && c.Critic.Kind == "none" {
+		k.result.Resize(b.adv.Tokens())
+		clear(k.result.Advantages)
+		clear(k.result.Returns)
+	} else if err := k.estimator.Estimate(&k.result, &b.adv); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	b.result = k.result
 	return nil
 }
 

@@ -171,10 +171,10 @@ func (v *validator) contradictions(c *Config, r Registries) {
 		return
 	}
 	name := c.Algorithm.Estimator
-	if spec.Critic && c.Critic.Kind == "none" {
+	if spec.Critic && c.Critic.Kind == "none" && c.UsesEstimator() {
 		v.Say("{algorithm.adv_estimator} %s needs values, but {critic.kind} is none", name)
 	}
-	if spec.Groups && c.Rollout.Trajectories < 2 {
+	if spec.Groups && c.Rollout.Trajectories < 2 && c.UsesEstimator() {
 		v.Say("{algorithm.adv_estimator} %s compares episodes of one start state, but {rollout_manager.n_trajectory} is %d", name, c.Rollout.Trajectories)
 	}
 	v.components(c, spec)

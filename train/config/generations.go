@@ -66,13 +66,13 @@ func ofNext(key string) bool {
 	return system == "next"
 }
 
-// withoutCritic sets critic.kind to none, as every generation does, if the estimator
-// needs no critic and neither critic.kind nor its alias was given. A file with every key,
+// withoutCritic sets critic.kind to none, as every generation does, if nothing needs a critic
+// and neither critic.kind nor its alias was given. A file with every key,
 // at path, says what was decided before.
 func (in *loaded) withoutCritic(r Registries, path string) {
 	c := &in.config
 	spec, err := r.Estimators.Describe(c.Algorithm.Estimator)
-	if err != nil || spec.Critic || c.System == "" {
+	if err != nil || spec.Critic && c.UsesEstimator() || c.System == "" {
 		return
 	}
 	if g, given := in.given["critic.kind"]; !given || g.Base && (path == "" || !strings.HasPrefix(g.Where, path+": ")) {

@@ -91,6 +91,17 @@ func (c *Config) dualNote() *Note {
 		About: "it is 0, so that the weight of a token in the policy loss may reach e^20; verl has 3"}
 }
 
+// teacherNote says that a teacher is not all that is learned from.
+func (c *Config) teacherNote() *Note {
+	a := &c.Agent.Actor
+	if !a.Loss.alone() || a.Entropy == 0 || c.Trainer.Stage == StageSFT {
+		return nil
+	}
+	return &Note{Keys: []string{"actor_rollout_ref.actor.entropy_coeff"}, Warn: true, About: fmt.Sprintf("it is %v, so that "+
+		"entropy is learned beside the teacher of %s; verl, prime-rl, TRL and the tinker cookbook have no such term: set it to 0",
+		a.Entropy, a.Loss.Mode)}
+}
+
 // undiscountedNote says that an estimator that compares states by their distance to the end sees none.
 func (c *Config) undiscountedNote() *Note {
 	if c.Algorithm.Estimator != "graphgpo" || c.Algorithm.Gamma != 1 || c.Trainer.Stage == StageSFT {
@@ -297,7 +308,7 @@ func (v *validator) teacher(c *Config) {
 	if a.UseKLLoss || c.Algorithm.KLInReward || taught && d.Coef > 0 {
 		v.Say(who + " is the KL to the teacher, which {actor_rollout_ref.actor.use_kl_loss}, {algorithm.use_kl_in_reward} or {algorithm.distillation.kl_penalty_coef} would add a second time: enable only one")
 	}
-	if (a.Loss.alone() || !taught && !d.Task) && c.Critic.Kind != "none" {
+	if !c.UsesEstimator() && c.Critic.Kind != "none" {
 		v.Say(who+" is all that is learned from, but {critic.kind} is %s: set it to none, as nothing reads its values",
 			c.Critic.Kind)
 	}

@@ -102,6 +102,8 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 		"neither trainer.rollout_data_dir nor trainer.validation_data_dir is set, so no images are stored")
 	say(c.Trainer.Logs(LogWandB), "trainer.logger", "",
 		"W&B is not contacted; metrics.jsonl has everything, and docs/results.md shows how to bring it into W&B")
+	say(!c.UsesEstimator(), "algorithm.adv_estimator", "",
+		"nothing is learned from its advantages, but from a teacher alone: it need not be set")
 	spec, err := advantage.Builtin().Describe(c.Algorithm.Estimator)
 	say(err == nil && !spec.Critic && c.Critic.Kind != "none", "algorithm.adv_estimator", "critic.kind",
 		"it needs no critic, but critic.kind is "+c.Critic.Kind+
