@@ -274,6 +274,7 @@ func (b *batch) heard() []bool {
 func (b *batch) miniBatch(rows []int, a config.Aggregation, alpha float64) (*policy.Batch, error) {
 	out := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
 	var counted, value []bool
+	var prompts []int
 	off := b.rows.Offsets
 	for _, r := range rows {
 		out.Tokens = append(out.Tokens, b.rows.Tokens[off[r]:off[r+1]]...)
@@ -282,7 +283,9 @@ func (b *batch) miniBatch(rows []int, a config.Aggregation, alpha float64) (*pol
 		counted = append(counted, b.loss[off[r]:off[r+1]]...)
 		withoutFirst(counted[len(counted)-(off[r+1]-off[r]):], b.written[off[r]:off[r+1]], a.Skip)
 		value = append(value, b.value[off[r]:off[r+1]]...)
+		prompts = append(prompts, b.adv.Group[r])
 	}
+	a.Loss.Prompts, a.Aux.Prompts = prompts, prompts
 	var err error
 	if out.Weight, err = tokenWeights(a.Loss, out.Offsets, counted); err != nil {
 		return nil, err

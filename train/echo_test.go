@@ -10,6 +10,7 @@ import (
 	"vagen/internal/golden"
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/train/config"
 )
 
 // echoNode is a message of an episode as prime-rl records it.
@@ -136,6 +137,23 @@ func echoPolicy(t *testing.T, c golden.Case, b *batch) (float64, []float64) {
 	var r loss.Result
 	require.NoError(t, loss.EvalWeighted(&r, p, ones, in))
 	return r.Loss, r.Grad
+}
+
+// TestStartStatesHaveEqualWeights with prompt-mean, however many tokens their rows have.
+func TestStartStatesHaveEqualWeights(t *testing.T) {
+	counted := []bool{false, true, false, true, true, false, true, true, true}
+	b := &batch{
+		rows: policy.Rows{Offsets: []int{0, 2, 5, 9}, Tokens: make([]int32, 9), Images: make([][]policy.Image, 3)},
+		loss: counted, value: counted, written: counted,
+	}
+	b.adv.Group = []int{4, 7, 4}
+	means := config.Aggregation{Loss: loss.Aggregation{Mode: loss.PromptMean}}
+	part, err := b.miniBatch([]int{0, 1, 2}, means, 0)
+	require.NoError(t, err)
+	require.Equal(t, []float32{0, 0.125, 0, 0.25, 0.25, 0, 0.125, 0.125, 0.125}, part.Weight)
+	part, err = b.miniBatch([]int{2}, means, 0)
+	require.NoError(t, err)
+	require.InDeltaSlice(t, []float32{0, 1. / 3, 1. / 3, 1. / 3}, part.Weight, 1e-6)
 }
 
 // TestEchoWeightsAverageOverTheMiniBatch, times alpha, and reach the objective's gradient.

@@ -16,6 +16,7 @@ import (
 //	token-sum                Σ m·ℓ                            the same; the step grows with the batch
 //	seq-mean-token-sum       mean over rows of Σ m·ℓ          long rows weigh more
 //	seq-mean-token-mean      mean over rows of Σ m·ℓ / Σ m    every row weighs the same (GRPO)
+//	prompt-mean              the same over prompts            every prompt weighs the same, whatever its rows (SkyRL)
 //	seq-mean-token-sum-norm  Σ m·ℓ / Width                    constant divisor (Dr. GRPO, arXiv:2503.20783)
 //
 // verl 0.9.1 divides the last one by the number of rows, too; a caller who wants that multiplies Width by it.
@@ -28,11 +29,12 @@ const (
 	TokenSum            Mode = "token-sum"
 	SeqMeanTokenSum     Mode = "seq-mean-token-sum"
 	SeqMeanTokenMean    Mode = "seq-mean-token-mean"
+	PromptMean          Mode = "prompt-mean"
 	SeqMeanTokenSumNorm Mode = "seq-mean-token-sum-norm"
 )
 
 var modeNames = []string{string(TokenMean), string(TokenSum), string(SeqMeanTokenSum), string(SeqMeanTokenMean),
-	string(SeqMeanTokenSumNorm)}
+	string(PromptMean), string(SeqMeanTokenSumNorm)}
 
 // Norm is the contribution of a micro-batch to its update.
 // The zero value treats it as the whole update. At most one of the three
@@ -45,7 +47,7 @@ var modeNames = []string{string(TokenMean), string(TokenSum), string(SeqMeanToke
 //     micro-batches of unequal size.
 //   - Tokens and Rows: sums divided by the counts of the whole update, so that the
 //     split into micro-batches does not matter. This is the formula of the papers.
-//     Token-mean needs Tokens, the seq-mean modes need Rows (rows with a counted token).
+//     Token-mean needs Tokens, the seq-mean modes need Rows (rows with a counted token). Not for prompt-mean.
 type Norm struct {
 	Accumulation int // micro-batches in the update
 	MiniBatch    int // rows in the update, empty ones included
@@ -63,6 +65,8 @@ type Aggregation struct {
 	Mode  Mode    // how tokens and rows of the batch are averaged
 	Width float64 // divisor of seq-mean-token-sum-norm, e.g. the longest response allowed; > 0 there
 	Norm  Norm    // what the batch contributes to the update
+	// Prompts has the prompt of each row, for prompt-mean; rows of one prompt may be anywhere in the batch.
+	Prompts []int
 }
 
 // Weights writes one weight per token to dst (reused if its capacity suffices) and
@@ -81,6 +85,13 @@ func (a Aggregation) Weights(dst []float64, offsets []int, mask []bool) ([]float
 		return dst, 0, err
 	}
 	tokens, rows := count(offsets, mask)
+	prompts, err := a.prompts(offsets, mask)
+	if err != nil {
+		return dst, 0, err
+	}
+	if prompts != nil {
+		rows = len(prompts)
+	}
 	perRow, err := a.divisor(tokens, rows)
 	if err != nil {
 		return dst, 0, err
@@ -89,8 +100,11 @@ func (a Aggregation) Weights(dst []float64, offsets []int, mask []bool) ([]float
 	for r := range len(offsets) - 1 {
 		w := 1 / perRow
 		lo, hi := offsets[r], offsets[r+1]
-		if a.Mode == SeqMeanTokenMean {
+		switch a.Mode {
+		case SeqMeanTokenMean:
 			w /= float64(countTrue(mask[lo:hi]))
+		case PromptMean:
+			w /= float64(prompts[a.Prompts[r]])
 		}
 		for i := lo; i < hi; i++ {
 			if mask[i] {
@@ -99,6 +113,23 @@ func (a Aggregation) Weights(dst []float64, offsets []int, mask []bool) ([]float
 		}
 	}
 	return dst, a.factor(len(offsets) - 1), nil
+}
+
+// prompts returns the counted tokens of each prompt that has any; nil if the mode is another than prompt-mean.
+func (a Aggregation) prompts(offsets []int, mask []bool) (map[int]int, error) {
+	if a.Mode != PromptMean {
+		return nil, nil
+	}
+	if n := len(offsets) - 1; len(a.Prompts) != n {
+		return nil, fmt.Errorf("loss: aggregation: %s with %d prompts for %d rows: %w", PromptMean, len(a.Prompts), n, ErrLength)
+	}
+	out := map[int]int{}
+	for r, prompt := range a.Prompts {
+		if n := countTrue(mask[offsets[r]:offsets[r+1]]); n > 0 {
+			out[prompt] += n
+		}
+	}
+	return out, nil
 }
 
 // divisor is the divisor of the sum over tokens (or over rows).
@@ -124,6 +155,8 @@ func (a Aggregation) divisor(tokens, rows int) (float64, error) {
 				rows, n.Rows)
 		}
 		return float64(n.Rows), nil
+	case PromptMean:
+		return float64(rows), nil
 	case TokenSum:
 		return 1, nil
 	default:
@@ -150,7 +183,7 @@ func (a Aggregation) factor(rows int) float64 {
 
 func (a Aggregation) check() error {
 	switch a.Mode {
-	case "", TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm:
+	case "", TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, PromptMean, SeqMeanTokenSumNorm:
 	default:
 		return fmt.Errorf("loss: aggregation %q: %w%s (known: %s)", a.Mode, ErrUnknown,
 			nearest.Hint(string(a.Mode), modeNames), strings.Join(modeNames, ", "))
@@ -170,6 +203,9 @@ func (a Aggregation) check() error {
 		if set {
 			chosen++
 		}
+	}
+	if whole := n.Tokens > 0 || n.Rows > 0; whole && a.Mode == PromptMean {
+		return setting("aggregation: Norm sets %+v, want neither Tokens nor Rows with %s, which counts prompts", n, PromptMean)
 	}
 	if chosen > 1 {
 		return setting("aggregation: Norm sets %+v, want only one of Accumulation, MiniBatch, and Tokens with Rows", n)

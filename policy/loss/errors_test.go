@@ -215,6 +215,9 @@ func TestAggregationsThatContradictThemselvesAreRefused(t *testing.T) {
 		"and one token":        {Aggregation{Mode: TokenSum, Norm: Norm{Accumulation: 2, Tokens: 1}}, ErrSetting},
 		"and one row":          {Aggregation{Mode: TokenSum, Norm: Norm{Accumulation: 2, Rows: 1}}, ErrSetting},
 		"fewer than there are": {Aggregation{Norm: Norm{Tokens: 1}}, ErrSetting},
+		"no prompts":           {Aggregation{Mode: PromptMean}, ErrLength},
+		"prompts and rows":     {Aggregation{Mode: PromptMean, Norm: Norm{Rows: 100}}, ErrSetting},
+		"prompts and tokens":   {Aggregation{Mode: PromptMean, Norm: Norm{Tokens: 100}}, ErrSetting},
 	} {
 		var r Result
 		require.ErrorIs(t, Eval(&r, LegacyPPO(), c.a, randomBatch(1)), c.want, name)

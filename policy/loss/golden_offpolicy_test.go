@@ -92,7 +92,28 @@ func skyrlWeights(t *testing.T, c golden.Case, offsets []int, mask []bool) []flo
 			out[i] = 1 / (scale * n)
 		}
 	}
+	if mode == "prompt_mean" {
+		comparePrompts(t, bounds, offsets, mask, out)
+	}
 	return out
+}
+
+// comparePrompts compares the weights of prompt_mean with those of an aggregation.
+func comparePrompts(t *testing.T, bounds [][2]int, offsets []int, mask []bool, want []float64) {
+	t.Helper()
+	a := Aggregation{Mode: PromptMean}
+	for prompt, of := range bounds {
+		for range of[1] - of[0] {
+			a.Prompts = append(a.Prompts, prompt)
+		}
+	}
+	got, _, err := a.Weights(nil, offsets, mask)
+	require.NoError(t, err)
+	for i, m := range mask {
+		if m {
+			near(t, "prompt-mean", got[i], want[i], 1e-15)
+		}
+	}
 }
 
 func areal[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {

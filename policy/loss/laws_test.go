@@ -81,6 +81,28 @@ func TestSplittingAnUpdateChangesNothingUnderWholeCounts(t *testing.T) {
 	}
 }
 
+// TestPromptsAreAveragedAsRows: with a prompt for each row, and with all rows of a prompt joined into one, wherever
+// they are.
+func TestPromptsAreAveragedAsRows(t *testing.T) {
+	b := randomBatch(4)
+	each := Aggregation{Mode: PromptMean, Prompts: []int{6, 5, 4, 3, 2, 1, 0}}
+	rows := mustEval(t, LegacyPPO(), Aggregation{Mode: SeqMeanTokenMean}, b)
+	require.Equal(t, rows.Grad, mustEval(t, LegacyPPO(), each, b).Grad)
+	one := Aggregation{Mode: PromptMean, Prompts: make([]int, 7)}
+	require.Equal(t, mustEval(t, LegacyPPO(), Aggregation{}, b).Grad, mustEval(t, LegacyPPO(), one, b).Grad)
+
+	// Rows of 1, 2 and 3 counted tokens, the first and the last of one prompt; the row without any is another's.
+	b = &Batch[float64]{
+		Offsets: []int{0, 2, 4, 5, 8}, Mask: []bool{true, false, true, true, false, true, true, true},
+		LogProb: make([]float64, 8), OldLogProb: make([]float64, 8), Advantage: []float64{1, 9, 2, 3, 9, 4, 5, 6},
+	}
+	apart := Aggregation{Mode: PromptMean, Prompts: []int{7, -1, 3, 7}, Norm: Norm{MiniBatch: 8}}
+	got := mustEval(t, Reinforce{}, apart, b)
+	for i, want := range []float64{1. / 16, 0, 2. / 8, 3. / 8, 0, 4. / 16, 5. / 16, 6. / 16} {
+		near(t, "gradient", got.Grad[i], -want/2, 1e-15) // half a mini-batch
+	}
+}
+
 func TestAccumulationOfSingleRowsIsTheMeanOfRowMeans(t *testing.T) {
 	b := randomBatch(6)
 	var sum float64

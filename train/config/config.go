@@ -243,7 +243,7 @@ type ActorConfig struct {
 	Loss        PolicyLossConfig `yaml:"policy_loss" owner:"trainer"`
 	TauPos      float64          `yaml:"tau_pos" owner:"trainer" doc:"sapo: temperature of the gate for positive advantages; larger is sharper"`
 	TauNeg      float64          `yaml:"tau_neg" owner:"trainer" doc:"sapo: temperature of the gate for other advantages; larger is sharper"`
-	Aggregation string           `yaml:"loss_agg_mode" owner:"trainer" oneof:"token-mean token-sum seq-mean-token-sum seq-mean-token-mean seq-mean-token-sum-norm" doc:"how tokens are averaged: token-mean, token-sum (not divided), seq-mean-token-sum, seq-mean-token-mean, seq-mean-token-sum-norm; applies only to entropy and KL terms when the policy loss has a fixed mode"`
+	Aggregation string           `yaml:"loss_agg_mode" owner:"trainer" oneof:"token-mean token-sum seq-mean-token-sum seq-mean-token-mean prompt-mean seq-mean-token-sum-norm" doc:"how tokens are averaged: token-mean, token-sum (not divided), seq-mean-token-sum, seq-mean-token-mean, prompt-mean (over start states), seq-mean-token-sum-norm; applies only to entropy and KL terms when the policy loss has a fixed mode"`
 	ScaleFactor *float64         `yaml:"loss_scale_factor" owner:"trainer" range:">0,1e+12" must:"be above 0" doc:"divisor of seq-mean-token-sum-norm; null uses the maximum number of response tokens of an episode; verl 0.9.1 divides by the number of rows, too"`
 	Entropy     float64          `yaml:"entropy_coeff" owner:"trainer" range:"-1e+12,1e+12" doc:"weight of the entropy bonus"`
 	UseKLLoss   bool             `yaml:"use_kl_loss" owner:"trainer" doc:"add the KL to the reference policy to the loss"`
