@@ -51,6 +51,8 @@ type Single struct {
 	DistillTopK  int     `yaml:"topk" count:"1" doc:"opd with forward_kl_topk: number of compared tokens"`
 	DistillFloor float64 `yaml:"log_prob_min_clamp" doc:"opd with forward_kl_topk: smaller log-probs are raised to this; 0 raises none"`
 	DistillClamp float64 `yaml:"loss_max_clamp" doc:"opd: bound of the estimate of a token; 0 is none"`
+	DistillLow   *float64 `yaml:"distillation_clip_ratio_low" range:"0,1" doc:"opd with use_policy_gradient: epsilon of the lower bound; null uses that of clip_ratio; verl has 0.2 beside any loss"`
+	DistillHigh  *float64 `yaml:"distillation_clip_ratio_high" range:"0,1e+12" doc:"the same of the upper bound"`
 	DistillPG    bool    `yaml:"use_policy_gradient" doc:"opd: take the negative estimate as the advantage of ppo; false minimises the estimate itself"`
 	SDFTMode     string  `yaml:"distillation_mode" oneof:"full_logits topk_logits sampled_token forward_cross_entropy reverse_kl" doc:"sdft: compare the distributions over the whole vocabulary (full_logits) or over the distillation_topk tokens that were likeliest for the policy (topk_logits), or take the log-ratio of the sampled token; the last two are those of the tinker cookbook, over the tokens that are likeliest for the teacher"`
 	SDFTAlpha    float64 `yaml:"distillation_alpha" doc:"sdft with full_logits or topk_logits: 0 is KL(teacher, policy), 1 KL(policy, teacher), between them a mixture; beta of TRL's DistillationTrainer"`
@@ -225,14 +227,23 @@ func distillations() map[string]byname.Entry[Builder] {
 	}
 }
 
+// ForwardTopK is the Single.DistillKL that compares the tokens that are likeliest for the teacher.
+const ForwardTopK = "forward_kl_topk"
+
 // distillation is the loss opd.
 func (o *Options) distillation() (Distill, error) {
 	p := Distill{KL: KL(o.DistillKL), Clamp: o.DistillClamp}
-	if o.DistillKL == "forward_kl_topk" {
+	if o.DistillKL == ForwardTopK {
 		p.KL, p.Over = NoKL, Divergence{Choice: Choice{ByTeacher, o.DistillTopK}, Form: Raised, Floor: o.DistillFloor}
 	}
 	if o.DistillPG {
 		clip := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
+		if o.DistillLow != nil {
+			clip.Low = *o.DistillLow
+		}
+		if o.DistillHigh != nil {
+			clip.High = *o.DistillHigh
+		}
 		if err := clip.check(); err != nil {
 			return p, err
 		}

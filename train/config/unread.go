@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"vagen/internal/settings"
+	"vagen/policy/loss"
 	"vagen/train/config/internal/vagen"
 )
 
@@ -121,7 +122,7 @@ func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	const actor = "actor_rollout_ref.actor."
 	mode, published := c.Agent.Actor.Loss.Mode, Default().Agent.Actor
-	published.Loss.DistillKL = "forward_kl_topk" // which reads all settings of its loss
+	published.Loss.DistillKL = loss.ForwardTopK // which reads all settings of its loss
 	published.Loss.DistillCoef = c.Agent.Actor.Loss.DistillCoef
 	var out []settings.Unused
 	if _, err := r.Losses.New(mode, published.lossOptions()); err != nil { // reported elsewhere
@@ -129,6 +130,7 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	}
 	chosen, given := published, &c.Agent.Actor.Loss
 	chosen.Loss.DistillKL, chosen.Loss.SDFTMode, chosen.Loss.DistillPG = given.DistillKL, given.SDFTMode, given.DistillPG
+	chosen.Loss.DistillLow, chosen.Loss.DistillHigh = given.DistillLow, given.DistillHigh
 	if chosen.Loss.SDFTMode == "sampled_token" {
 		chosen.Loss.SDFTAlpha = 1 // no other is allowed
 	}
@@ -151,20 +153,37 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 			u.Why = fmt.Sprintf("%s does not read it; these do: %s", mode, strings.Join(names, ", "))
 			out = append(out, u)
 		} else if _, err := r.Losses.New(mode, chosen.lossOptions()); err == nil && !reads(mode, b, chosen) {
-			with := chosen
-			b.Loss.DistillPG, with.Loss.DistillPG = true, true
-			switch {
-			case mode == "sdft":
-				u.By, u.Why = actor+"policy_loss.distillation_mode", chosen.Loss.SDFTMode+" does not read it"
-			case reads(mode, b, with):
-				u.By, u.Why = actor+"policy_loss.use_policy_gradient", "is false"
-			default:
-				u.By, u.Why = actor+"policy_loss.distillation_loss_mode", chosen.Loss.DistillKL+" does not read it"
+			u.Why = mode + " does not read it with its other settings"
+			for _, s := range given.switches() {
+				with, without := b, chosen
+				s.undo(&with.Loss.Single)
+				s.undo(&without.Loss.Single)
+				if reads(mode, with, without) {
+					u.By, u.Why = actor+"policy_loss."+s.key, s.why
+					break
+				}
 			}
 			out = append(out, u)
 		}
 	}
 	return out
+}
+
+// lossSwitch is a setting of a loss with which others have no effect, why, and how it would have to be.
+type lossSwitch struct {
+	key, why string
+	undo     func(o *loss.Single)
+}
+
+// switches lists the settings with which others of a loss that learns from a teacher have no effect.
+func (l *PolicyLossConfig) switches() []lossSwitch {
+	return []lossSwitch{
+		{"distillation_loss_mode", l.DistillKL + " does not read it", func(o *loss.Single) { o.DistillKL = loss.ForwardTopK }},
+		{"distillation_mode", l.SDFTMode + " does not read it", func(o *loss.Single) { o.SDFTMode = "topk_logits" }},
+		{"use_policy_gradient", "is false", func(o *loss.Single) { o.DistillPG = true }},
+		{"distillation_clip_ratio_low", "takes its place", func(o *loss.Single) { o.DistillLow = nil }},
+		{"distillation_clip_ratio_high", "takes its place", func(o *loss.Single) { o.DistillHigh = nil }},
+	}
 }
 
 // other is another value of a setting that is a number or a switch; nil for other settings.
@@ -180,6 +199,9 @@ func other(value any) any {
 	case int:
 		return x + 1
 	case *float64:
+		if x != nil && *x == 0.05 {
+			return 0.1
+		}
 		return 0.05
 	case string:
 		return "binary_kl"
