@@ -57,7 +57,7 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		t.Chosen = zeros(t.Chosen, len(b.Chosen))
 		width = len(b.Chosen) / max(1, len(b.Mask))
 	}
-	far := Distance{0, math.Inf(1), math.Inf(-1)}
+	far := Distance{Min: math.Inf(1), Max: math.Inf(-1)}
 	for i, m := range b.Mask {
 		if !m {
 			continue
@@ -72,7 +72,7 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		} else {
 			k, slope = f(d)
 		}
-		far.add(k)
+		far.add(k, t.pair.mass)
 		pass := 1.0
 		if p.Clamp > 0 {
 			k, pass = clamp(k, -p.Clamp, p.Clamp)
@@ -93,7 +93,7 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 			return err
 		}
 	}
-	if far.Abs != 0 {
+	if far.Abs+far.StudentMass != 0 {
 		t.own.Teacher = far
 	}
 	p.weigh(t, b, width)

@@ -85,13 +85,18 @@ func (d Divergence) check() error {
 	return nil
 }
 
-// pair are the two distributions of a token as log-probs, and the derivatives by the policy's; scratch.
-type pair struct{ s, t, slope []float64 }
+// pair are the two distributions of a token as log-probs, and the derivatives by the policy's; scratch. mass is the
+// probability of the compared tokens, of both.
+type pair struct {
+	s, t, slope []float64
+	mass        [2]float64
+}
 
 // of returns the divergence of a token, and sets slope to its derivatives by the policy's log-probs.
 func (d Divergence) of(p *pair, policy, teacher, slope []float64) float64 {
 	p.s, p.t = append(p.s[:0], policy...), append(p.t[:0], teacher...)
 	sums := [2]float64{logSum(p.s), logSum(p.t)}
+	p.mass = [2]float64{math.Exp(min(sums[0], 0)), math.Exp(min(sums[1], 0))} // rounding may leave more than 1
 	capped := min(sums[0], -1e-7) // of the mass whose rest is the tail; TRL's number
 	switch d.Form {
 	case Renormalised:

@@ -152,6 +152,18 @@ func verlTopK(t *testing.T, tally *golden.Tally, c golden.Case) {
 	if o.DistillPG {
 		perToken(t, tally, c, "grad_log_prob", got.Grad)
 	}
+	counted := float64(countTrue(x.batch.Mask))
+	for name, mass := range map[string]float64{
+		"student_mass": got.Metrics.Teacher.StudentMass, "teacher_mass": got.Metrics.Teacher.TeacherMass,
+	} {
+		want := 0.0
+		for i, of := range flat[float64](expected(t, c, name)) {
+			if x.batch.Mask[i] {
+				want += of / counted
+			}
+		}
+		tally.Float(t, name, mass, want, c.Tolerance)
+	}
 	// Before clamping, at every position; the terms without the floor at 0 are those of the divergence's sum.
 	var kl []float64
 	var scratch pair

@@ -31,13 +31,14 @@ type Metrics struct {
 	TurnLogRatioStd float64 // spread of the turn log-ratio over tokens; near or above ln(1+ε) most turns are clipped
 }
 
-// Distance is that of tokens to a teacher: mean magnitude, smallest and largest.
-type Distance struct{ Abs, Min, Max float64 }
+// Distance is that of tokens to a teacher: mean magnitude, smallest and largest. StudentMass and TeacherMass are the
+// mean probability of all compared tokens together, 0 for losses that compare none.
+type Distance struct{ Abs, Min, Max, StudentMass, TeacherMass float64 }
 
 // add takes a token's distance, at most 1e100 in magnitude: so a mean of them is finite, too.
-func (d *Distance) add(k float64) {
+func (d *Distance) add(k float64, mass [2]float64) {
 	k = min(max(k, -1e100), 1e100)
-	*d = Distance{d.Abs + math.Abs(k), min(d.Min, k), max(d.Max, k)}
+	*d = Distance{d.Abs + math.Abs(k), min(d.Min, k), max(d.Max, k), d.StudentMass + mass[0], d.TeacherMass + mass[1]}
 }
 
 // Dropped are the tokens that a loss leaves out: the shares of those with A > 0 and with A < 0, and the mean of
@@ -65,6 +66,10 @@ func (m Metrics) All() iter.Seq2[string, float64] {
 	if d := m.Teacher; d.Abs != 0 {
 		list = append(list, named{"actor/distillation_abs_loss", d.Abs}, named{"actor/distillation_loss_min", d.Min},
 			named{"actor/distillation_loss_max", d.Max})
+	}
+	if d := m.Teacher; d.StudentMass != 0 {
+		list = append(list, named{"actor/distillation_student_mass", d.StudentMass},
+			named{"actor/distillation_teacher_mass", d.TeacherMass})
 	}
 	if d := m.Dropped; d != (Dropped{}) {
 		list = append(list, named{"actor/is_masked_high", d.High}, named{"actor/is_masked_low", d.Low},
@@ -117,7 +122,8 @@ func (m *Metrics) measure(t *Terms, b *Batch[float64]) {
 	}
 	n := float64(m.Tokens)
 	for _, sum := range []*float64{
-		&m.KL, &m.AbsKL, &m.K3, &m.RatioMean, &m.RefKL, &m.Teacher.Abs, &m.Dropped.High, &m.Dropped.Low,
+		&m.KL, &m.AbsKL, &m.K3, &m.RatioMean, &m.RefKL, &m.Teacher.Abs, &m.Teacher.StudentMass,
+		&m.Teacher.TeacherMass, &m.Dropped.High, &m.Dropped.Low,
 	} {
 		*sum /= n
 	}

@@ -83,7 +83,7 @@ func (t *Terms) reset(b *Batch[float64]) error {
 	t.Loss, t.Slope, t.LogRatio = zeros(t.Loss, n), zeros(t.Slope, n), zeros(t.LogRatio, n)
 	t.Chosen = t.Chosen[:0]
 	t.Mode, t.Weighted, t.Clipped, t.ClippedLower = "", false, 0, 0
-	t.own = Metrics{}
+	t.own, t.pair.mass = Metrics{}, [2]float64{}
 	for i, m := range b.Mask {
 		if m {
 			t.LogRatio[i] = b.LogProb[i] - b.OldLogProb[i]
