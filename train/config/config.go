@@ -320,7 +320,7 @@ type CriticConfig struct {
 	Epochs      *int              `yaml:"ppo_epochs" owner:"trainer" count:"positive" doc:"passes of a separate critic over a step's episodes; null uses the actor's"`
 	Shuffle     *bool             `yaml:"shuffle" owner:"trainer" doc:"shuffle the episodes of a separate critic's mini-batches; null uses the actor's"`
 	GradClip    *float64          `yaml:"grad_clip" owner:"trainer" range:"0,1e+12" doc:"maximum global norm of a separate critic's gradient; null uses the actor's"`
-	NormLimit   *float64          `yaml:"grad_norm_threshold" owner:"trainer" range:"0,1e+12" doc:"skip optimiser steps of a separate critic whose gradient norm is at least this; 0 disables it, null uses the actor's"`
+	NormLimit   *float64          `yaml:"grad_norm_threshold" owner:"trainer" range:"0,1e+12" idle:"critic.kind is shared, which is updated together with the policy" doc:"skip optimiser steps of a separate critic whose gradient norm is at least this; 0 disables it, null uses the actor's"`
 	MicroRows   int               `yaml:"ppo_micro_batch_size_per_gpu" null:"0" count:"0" owner:"learner" unit:"rows" doc:"as for the actor, for a separate critic; null uses the actor's"`
 	Dynamic     *bool             `yaml:"use_dynamic_bsz" owner:"learner" doc:"as for the actor, for a separate critic; null uses the actor's"`
 	MicroTokens int               `yaml:"ppo_max_token_len_per_gpu" count:"positive" owner:"learner" unit:"tokens" doc:"as for the actor, for a separate critic"`

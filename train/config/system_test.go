@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/traintest"
 	"vagen/train/config"
 )
 
@@ -51,6 +52,32 @@ func TestSystemGivesEachGenerationItsDefaultsAndNames(t *testing.T) {
 	require.Equal(t, config.Default(), d)
 	d.Env.Name, d.System = "x", "lite"
 	require.ErrorContains(t, d.Validate(), "algorithm.adv_estimator is gae, but system is lite: set it to lite_gae")
+}
+
+// TestLegacysCriticSkipsNoStep, unless it is a head on the policy, which has no limit of its own.
+func TestLegacysCriticSkipsNoStep(t *testing.T) {
+	for kind, want := range map[string]any{"separate": 0.0, "shared": nil, "none": 0.0} {
+		set := []string{"system=legacy", "env=x", "critic.kind=" + kind}
+		if kind == "none" {
+			set = append(set, "algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=2")
+		}
+		c, err := config.Load("", set...)
+		require.NoError(t, err, kind)
+		require.Equal(t, 1000.0, c.Agent.Actor.NormLimit)
+		if got := c.Critic.NormLimit; want == nil {
+			require.Nil(t, got, kind)
+		} else {
+			require.Equal(t, want, *got, kind)
+		}
+		raw, err := c.YAML()
+		require.NoError(t, err)
+		again, err := config.Load(traintest.WriteFile(t, string(raw)))
+		require.NoError(t, err, kind)
+		require.Equal(t, c.Critic, again.Critic, kind)
+	}
+	_, err := config.Load("", "system=legacy", "env=x", "critic.kind=shared", "critic.grad_norm_threshold=5")
+	require.ErrorContains(t, err, "critic.kind is shared: a shared critic is updated together with the policy")
+	require.NotContains(t, err.Error(), "\n", "one mistake, one line")
 }
 
 // TestKeysOfAGenerationWarnOfItsDefaults: without system such keys are read with the
