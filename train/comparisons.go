@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"maps"
+	"math"
 	"slices"
 
 	"vagen/advantage"
 	"vagen/env"
 	"vagen/internal/rng"
+	"vagen/reward"
 	"vagen/rollout"
 	"vagen/train/config"
 )
@@ -19,7 +21,7 @@ func (b *batch) addComparisons(spec advantage.Spec, a *config.AlgorithmConfig, g
 	if spec.Components {
 		b.adv.ComponentWeights = a.RewardWeights
 		for _, key := range a.RewardKeys {
-			b.adv.Components = append(b.adv.Components, b.component(key))
+			b.adv.Components = append(b.adv.Components, b.component(key, spec.Name == "gdpo_trl"))
 		}
 	}
 	for row := range b.rows.Len() {
@@ -51,19 +53,30 @@ func (b *batch) takeBaselines(before map[string]float64) {
 	}
 }
 
-// component returns the sum of a part of the reward for each row.
-func (b *batch) component(name string) []float32 {
+// component returns the sum of a part of the reward for each row; NaN, if the estimator allows missing parts, for a
+// row with statements that a judge gave no score.
+func (b *batch) component(name string, missing bool) []float32 {
 	out := make([]float32, b.rows.Len())
 	for row := range out {
 		total := 0.0
 		for _, turn := range b.used[b.trajectory[row]].Turns {
-			if turn.Row == b.adv.Turn[row] {
-				total += turn.Reward.Of(name)
+			if turn.Row != b.adv.Turn[row] {
+				continue
+			}
+			if total += turn.Reward.Of(name); missing && unjudged(&turn, name) {
+				total = math.NaN()
 			}
 		}
 		out[row] = float32(total)
 	}
 	return out
+}
+
+// unjudged reports whether a judge gave no score to the statement that a part of a turn's reward is for.
+func unjudged(turn *rollout.Turn, part string) bool {
+	_, scored := turn.Metrics[env.ClaimMetric(part)]
+	stated := part == reward.SectionObservation || part == reward.SectionPrediction
+	return stated && !scored && turn.Metrics[env.MetricUnjudged] > 0
 }
 
 // unpaid returns the configured parts of the reward that are 0 in all rows.

@@ -7,9 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env"
 	"vagen/internal/golden"
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/reward"
+	"vagen/rollout"
 	"vagen/train/config"
 )
 
@@ -137,6 +140,29 @@ func echoPolicy(t *testing.T, c golden.Case, b *batch) (float64, []float64) {
 	var r loss.Result
 	require.NoError(t, loss.EvalWeighted(&r, p, ones, in))
 	return r.Loss, r.Grad
+}
+
+// TestStatementsWithoutAScoreAreMissing in the part of the reward that they are for, where the estimator allows it.
+func TestStatementsWithoutAScoreAreMissing(t *testing.T) {
+	paid := reward.Parts{{Name: "observation", Value: 0.25}, {Name: "format", Value: 0.5}}
+	scored := rollout.Turn{Reward: paid, Metrics: env.Metrics{"grounding_reward": 0.25}}
+	half := rollout.Turn{Reward: paid, Metrics: env.Metrics{"grounding_reward": 0.25, env.MetricUnjudged: 1}}
+	down := rollout.Turn{Reward: paid[1:], Metrics: env.Metrics{env.MetricUnjudged: 2}}
+	later := down
+	later.Row = 1 // another row
+	b := &batch{rows: policy.Rows{Offsets: []int{0, 1, 2, 3}}, trajectory: []int{0, 1, 2}, used: []*rollout.Trajectory{
+		{Turns: []rollout.Turn{scored, scored, later}}, {Turns: []rollout.Turn{scored, half}},
+		{Turns: []rollout.Turn{scored, down, scored}},
+	}}
+	b.adv.Turn = []int{0, 0, 0}
+	require.Equal(t, []float32{0.5, 0.5, 0.5}, b.component("observation", false))
+	got := b.component("observation", true)
+	require.Equal(t, []float32{0.5, 0.5}, got[:2])
+	require.True(t, math.IsNaN(float64(got[2])))
+	got = b.component("prediction", true)
+	require.Zero(t, got[0])
+	require.True(t, math.IsNaN(float64(got[1]+got[2])))
+	require.Equal(t, []float32{1, 1, 1.5}, b.component("format", true))
 }
 
 // TestStartStatesHaveEqualWeights with prompt-mean, however many tokens their rows have.
