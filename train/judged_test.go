@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,6 +74,8 @@ func TestStepsCountStatementsWithoutAScore(t *testing.T) {
 		require.NoError(t, err)
 		require.NotContains(t, log+string(all), key)
 		require.Contains(t, string(all), "val/judge/unscored")
+		scored := strings.Contains(string(all), "val-aux/frozenlake/observation_reward/mean@1")
+		require.Equal(t, c.cause == "", scored, name)
 		if c.cause != "" {
 			require.Contains(t, log, "the judge leaves too many statements without a score")
 		}

@@ -1,9 +1,11 @@
 package train
 
 import (
+	"slices"
 	"time"
 
 	"vagen/policy"
+	"vagen/reward"
 	"vagen/rollout"
 	"vagen/train/config"
 	"vagen/train/internal/summary"
@@ -101,18 +103,7 @@ func describeValidation(m track.Metrics, ts []*rollout.Trajectory, n int) {
 			}
 			levels[t.Group] = append(levels[t.Group], t)
 		}
-		for _, v := range []struct {
-			name string
-			of   func(*rollout.Trajectory) float64
-		}{
-			{"reward", (*rollout.Trajectory).Return},
-			{"traj_success", func(t *rollout.Trajectory) float64 {
-				if t.Success {
-					return 1
-				}
-				return 0
-			}},
-		} {
+		for _, v := range variables(of[name]) {
 			var groups [][]float64
 			for _, k := range order {
 				var x []float64
@@ -125,4 +116,49 @@ func describeValidation(m track.Metrics, ts []*rollout.Trajectory, n int) {
 		}
 	}
 	summary.Spread(m, "val-aux/num_turns", turns)
+}
+
+// variable is a number of an episode of which a validation has mean and spread.
+type variable struct {
+	name string
+	of   func(*rollout.Trajectory) float64
+}
+
+// variables lists those of the episodes of one source, among them the rewards of the sections for which some episode
+// was rewarded.
+func variables(ts []*rollout.Trajectory) []variable {
+	out := []variable{
+		{"reward", (*rollout.Trajectory).Return},
+		{"traj_success", func(t *rollout.Trajectory) float64 {
+			if t.Success {
+				return 1
+			}
+			return 0
+		}},
+		{"format_correct_rate", func(t *rollout.Trajectory) float64 {
+			correct := 0.0
+			for _, turn := range t.Turns {
+				if turn.Parsed.FormatCorrect {
+					correct++
+				}
+			}
+			return correct / float64(max(1, len(t.Turns)))
+		}},
+		{"model_tokens_per_turn", func(t *rollout.Trajectory) float64 {
+			c := rollout.Count([]*rollout.Trajectory{t})
+			return float64(c.Tokens) / float64(max(1, c.Turns+c.Summaries))
+		}},
+	}
+	for _, section := range []string{reward.SectionObservation, reward.SectionPrediction} {
+		of := func(t *rollout.Trajectory) (sum float64) {
+			for _, turn := range t.Turns {
+				sum += turn.Reward.Of(section)
+			}
+			return sum
+		}
+		if slices.ContainsFunc(ts, func(t *rollout.Trajectory) bool { return t.End.Usable() && of(t) != 0 }) {
+			out = append(out, variable{section + "_reward", of})
+		}
+	}
+	return out
 }

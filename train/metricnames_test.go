@@ -25,7 +25,11 @@ var unmet = []string{
 	"actor/turns_per_row", "actor/teacher_kl", "actor/unhinted_rows", "actor/echo_loss", "actor/echo_nll",
 	"actor/turn_len_mean", "actor/turn_log_ratio_std", "actor/distillation_abs_loss", "actor/distillation_loss_min",
 	"actor/distillation_loss_max", "actor/is_masked_high", "actor/is_masked_low", "actor/masked_mismatch_kl",
-	"actor/unmasked_mismatch_kl",
+	"actor/unmasked_mismatch_kl", "actor/distillation_student_mass", "actor/distillation_teacher_mass",
+	"val-aux/<source>/<section>_reward/mean@<n>", "val-aux/<source>/<section>_reward/std@<n>",
+	"val-aux/<source>/<section>_reward/best@<k>/mean", "val-aux/<source>/<section>_reward/best@<k>/std",
+	"val-aux/<source>/<section>_reward/worst@<k>/mean", "val-aux/<source>/<section>_reward/worst@<k>/std",
+	"critic/score/by_row/mean", "critic/score/by_row/max", "critic/score/by_row/min",
 	"imitate/loss", "imitate/grad_norm", "imitate/lr", "_failed/<metric>",
 	"judge/claims", "judge/cached", "judge/prompt_tokens", "judge/completion_tokens", "judge/unscored",
 	"judge/unscored/<cause>", "time/judge",
@@ -172,6 +176,12 @@ func TestValidationIsReportedForEachDataSource(t *testing.T) {
 			m["val-aux/num_turns/mean"]})
 		require.InDelta(t, m["val/success"],
 			(3*m["val-aux/short/traj_success/mean@1"]+2*m["val-aux/long/traj_success/mean@1"])/5, 1e-12)
+		// Three episodes of one turn, and two of three.
+		require.InDelta(t, m["val/format_correct"], (3*m["val-aux/short/format_correct_rate/mean@1"]+
+			6*m["val-aux/long/format_correct_rate/mean@1"])/9, 1e-12)
+		require.InDelta(t, m["val/response_tokens"], 3*m["val-aux/short/model_tokens_per_turn/mean@1"]+
+			6*m["val-aux/long/model_tokens_per_turn/mean@1"], 1e-9)
+		require.NotContains(t, m, "val-aux/short/observation_reward/mean@1")
 	}
 }
 
