@@ -121,7 +121,8 @@ func (a Aggregation) prompts(offsets []int, mask []bool) (map[int]int, error) {
 		return nil, nil
 	}
 	if n := len(offsets) - 1; len(a.Prompts) != n {
-		return nil, fmt.Errorf("loss: aggregation: %s with %d prompts for %d rows: %w", PromptMean, len(a.Prompts), n, ErrLength)
+		return nil, fmt.Errorf("loss: aggregation: %s with %d prompts for %d rows: %w", PromptMean, len(a.Prompts), n,
+			ErrLength)
 	}
 	out := map[int]int{}
 	for r, prompt := range a.Prompts {
@@ -205,7 +206,8 @@ func (a Aggregation) check() error {
 		}
 	}
 	if whole := n.Tokens > 0 || n.Rows > 0; whole && a.Mode == PromptMean {
-		return setting("aggregation: Norm sets %+v, want neither Tokens nor Rows with %s, which counts prompts", n, PromptMean)
+		return setting("aggregation: Norm sets %+v, want neither Tokens nor Rows with %s, which counts prompts", n,
+			PromptMean)
 	}
 	if chosen > 1 {
 		return setting("aggregation: Norm sets %+v, want only one of Accumulation, MiniBatch, and Tokens with Rows", n)

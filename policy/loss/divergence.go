@@ -97,7 +97,7 @@ func (d Divergence) of(p *pair, policy, teacher, slope []float64) float64 {
 	p.s, p.t = append(p.s[:0], policy...), append(p.t[:0], teacher...)
 	sums := [2]float64{logSum(p.s), logSum(p.t)}
 	p.mass = [2]float64{math.Exp(min(sums[0], 0)), math.Exp(min(sums[1], 0))} // rounding may leave more than 1
-	capped := min(sums[0], -1e-7) // of the mass whose rest is the tail; TRL's number
+	capped := min(sums[0], -1e-7)                                             // of the mass whose rest is the tail; TRL's number
 	switch d.Form {
 	case Renormalised:
 		shift(p.s, sums[0])

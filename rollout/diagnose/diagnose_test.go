@@ -82,7 +82,9 @@ func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
 // TestScoresAreThoseOfRollouts, as in VAGEN's main of summer 2026: a harness that splits rollouts into rows does not
 // make them smaller.
 func TestScoresAreThoseOfRollouts(t *testing.T) {
-	b := &Batch{Score: []float64{0, 2, 1, 1}, Shaped: []float64{0, 1.5, 1, 0.5}, Trajectory: []string{"x", "y", "x", "z"}}
+	b := &Batch{
+		Score: []float64{0, 2, 1, 1}, Shaped: []float64{0, 1.5, 1, 0.5}, Trajectory: []string{"x", "y", "x", "z"},
+	}
 	same(t, measured(t, Data, b), map[string]float64{
 		"critic/score/mean": 4.0 / 3, "critic/score/max": 2, "critic/score/min": 1,
 		"critic/score/by_row/mean": 1, "critic/score/by_row/max": 2, "critic/score/by_row/min": 0,

@@ -22,6 +22,12 @@ type SelfDistillConfig struct {
 // Demonstration is what stands for the script's responses in SelfDistillConfig.Template.
 const Demonstration = "{demonstration}"
 
+// UsesEstimator reports whether the estimator's advantages are learned from; a teacher alone needs none.
+func (c *Config) UsesEstimator() bool {
+	l, d := &c.Agent.Actor.Loss, &c.Algorithm.Distill
+	return !l.alone() && (d.Task || d.Coef == 0)
+}
+
 // TeachesItself reports whether the policy with demonstrations takes the place of the reference policy.
 func (c *Config) TeachesItself() bool {
 	return c.UsesReference() && c.Algorithm.SelfDistill.Teacher != "" && c.Trainer.Stage != StageSFT

@@ -171,7 +171,8 @@ func (v *validator) contradictions(c *Config, r Registries) {
 		return
 	}
 	name := c.Algorithm.Estimator
-	if spec.Critic && c.Critic.Kind == "none" && c.UsesEstimator() {
+	gated := c.Data.Pools.Gate == GateAdvantageRange
+	if spec.Critic && c.Critic.Kind == "none" && (c.UsesEstimator() || gated) {
 		v.Say("{algorithm.adv_estimator} %s needs values, but {critic.kind} is none", name)
 	}
 	if spec.Groups && c.Rollout.Trajectories < 2 && c.UsesEstimator() {

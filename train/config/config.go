@@ -139,12 +139,6 @@ func (c *Config) UsesReference() bool {
 	return c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward || c.Algorithm.Distill.Coef > 0 || c.Agent.Actor.Loss.taught()
 }
 
-// UsesEstimator reports whether the estimator's advantages are learned from; a teacher alone needs none.
-func (c *Config) UsesEstimator() bool {
-	l, d := &c.Agent.Actor.Loss, &c.Algorithm.Distill
-	return !l.alone() && (d.Task || d.Coef == 0)
-}
-
 // KLConfig sets the controller of the KL penalty in the reward.
 type KLConfig struct {
 	Type    string  `yaml:"type" idle:"algorithm.use_kl_in_reward is false" doc:"fixed or adaptive"`

@@ -97,9 +97,9 @@ func (c *Config) teacherNote() *Note {
 	if !a.Loss.alone() || a.Entropy == 0 || c.Trainer.Stage == StageSFT {
 		return nil
 	}
-	return &Note{Keys: []string{"actor_rollout_ref.actor.entropy_coeff"}, Warn: true, About: fmt.Sprintf("it is %v, so that "+
-		"entropy is learned beside the teacher of %s; verl, prime-rl, TRL and the tinker cookbook have no such term: set it to 0",
-		a.Entropy, a.Loss.Mode)}
+	return &Note{Keys: []string{"actor_rollout_ref.actor.entropy_coeff"}, Warn: true, About: fmt.Sprintf("it is %v, so "+
+		"that entropy is learned beside the teacher of %s; verl, prime-rl, TRL and the tinker cookbook have no such "+
+		"term: set it to 0", a.Entropy, a.Loss.Mode)}
 }
 
 // undiscountedNote says that an estimator that compares states by their distance to the end sees none.

@@ -79,8 +79,9 @@ func TestEntropyBesideATeacherGetsAWarning(t *testing.T) {
 		"opd": true, "ref_kl": true, "sdft " + actor + "entropy_coeff=0": false, "vanilla": false,
 		"vanilla " + actor + "policy_loss.distillation_loss_coef=1": false,
 	} {
-		c, err := config.Load("", append([]string{"env=x", "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none",
-			"actor_rollout_ref.ref.model.path=T"}, strings.Fields(actor+"policy_loss.loss_mode="+set)...)...)
+		c, err := config.Load("", append([]string{"env=x", "algorithm.adv_estimator=reinforce_plus_plus",
+			"critic.kind=none", "actor_rollout_ref.ref.model.path=T"},
+			strings.Fields(actor+"policy_loss.loss_mode="+set)...)...)
 		require.NoError(t, err, set)
 		require.Equal(t, warned, strings.Contains(warnings(c), "entropy is learned beside the teacher of "+
 			c.Agent.Actor.Loss.Mode), set)

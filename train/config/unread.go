@@ -178,7 +178,9 @@ type lossSwitch struct {
 // switches lists the settings with which others of a loss that learns from a teacher have no effect.
 func (l *PolicyLossConfig) switches() []lossSwitch {
 	return []lossSwitch{
-		{"distillation_loss_mode", l.DistillKL + " does not read it", func(o *loss.Single) { o.DistillKL = loss.ForwardTopK }},
+		{"distillation_loss_mode", l.DistillKL + " does not read it", func(o *loss.Single) {
+			o.DistillKL = loss.ForwardTopK
+		}},
 		{"distillation_mode", l.SDFTMode + " does not read it", func(o *loss.Single) { o.SDFTMode = "topk_logits" }},
 		{"use_policy_gradient", "is false", func(o *loss.Single) { o.DistillPG = true }},
 		{"distillation_clip_ratio_low", "takes its place", func(o *loss.Single) { o.DistillLow = nil }},
