@@ -145,7 +145,7 @@ func (s setting) configure(name string, seed uint64, backend string) (config.Con
 	r := &c.Agent.Rollout
 	r.Temperature, r.TopP, r.Val.Temperature, r.Val.TopP = 1, 1, 1, 1
 	if c.Critic.Kind != "none" {
-		c.Critic.Kind = "shared"
+		c.Critic.Kind, c.Critic.NormLimit = "shared", nil
 		c.Critic.ValueCoef, c.Critic.ValueClip, c.Critic.ZeroHead = valueCoef, 0, true
 	}
 	t := &c.Trainer
