@@ -1,6 +1,6 @@
 // Ownlearner trains your own learner with the library's loop: run.Open provides
 // environments, rollouts, masks, advantages, folder, checkpoints, resuming and the
-// curve; the learner, a table instead of a network, is the program's (table.go).
+// curve; the learner, a table instead of a network, is the program's (package table).
 //
 // It plays Blackjack from the words that describe the table, and learns when to stand.
 package main
@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 
+	"vagen/examples/ownlearner/table"
 	"vagen/policy"
 	"vagen/train/config"
 	"vagen/train/run"
@@ -52,7 +53,7 @@ func trainTable(ctx context.Context, dir string, steps int, w io.Writer) (err er
 	}
 	r, err := run.Open(ctx, c, run.Options{
 		Dir: dir, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Learner: func(context.Context, string) (policy.Learner, error) { return &table{Cells: map[int32]*cell{}}, nil },
+		Learner: func(context.Context, string) (policy.Learner, error) { return table.New(words, read), nil },
 	})
 	if err != nil {
 		return err

@@ -65,17 +65,12 @@ func TestEstimatorsAreRegistered(t *testing.T) {
 	require.True(t, spec.Critic)
 }
 
-// TestRecordedConversationsContinue: a resumed conversation is in the last state of its tokens.
-func TestRecordedConversationsContinue(t *testing.T) {
-	table := newTable()
-	message := policy.Message{Role: policy.User, Text: "This is the lake:\n P  G \n"}
-	state := read(message)
-	require.NotEqual(t, noState, state)
-	table.Cells[state] = &cell{Logits: [4]float64{0, 0, 0, 50}}
-	require.NoError(t, table.Resume(policy.Recorded{Conversation: 7, Tokens: []int32{noState, state}}))
-	out, err := table.Generate(t.Context(), []policy.Prompt{{Conversation: 7}}, policy.Sampling{Temperature: 1})
-	require.NoError(t, err)
-	require.Equal(t, []int32{3, endOfTurn}, out[0].Tokens)
-	table.Forget(7)
-	require.Empty(t, table.resumed)
+// TestMapsAreStates: a message without a map has no state, and two maps have two.
+func TestMapsAreStates(t *testing.T) {
+	_, ok := read(policy.Message{Text: "Go to the goal."})
+	require.False(t, ok)
+	one, ok := read(policy.Message{Text: "This is the lake:\n P  G \n"})
+	require.True(t, ok)
+	other, _ := read(policy.Message{Text: "This is the lake:\n _  √ \n"})
+	require.NotEqual(t, one, other)
 }
