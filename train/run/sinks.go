@@ -33,9 +33,10 @@ func (r *Run) open(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	r.Sinks = append(r.Sinks, r.proof, lines) // always written; resuming needs the metrics
+	own := func(s ...track.Sink) { r.own = append(r.own, s...) } // Close closes them even if a later one fails to open
+	own(lines)                                                   // is always written; resuming needs the metrics
 	if c.Trainer.Logs(config.LogConsole) && o.Console != nil {
-		r.Sinks = append(r.Sinks, track.NewConsole(o.Console))
+		own(track.NewConsole(o.Console))
 	}
 	history := []track.Sink{r.Curve}
 	if c.Trainer.Logs(config.LogTensorBoard) {
@@ -43,7 +44,7 @@ func (r *Run) open(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		r.Sinks = append(r.Sinks, t)
+		own(t)
 		if _, ok := policy.As[policy.Restorer](r.Learner); ok && c.Trainer.ResumeMode != "disable" {
 			from := 0
 			if r.from != nil {
@@ -61,7 +62,7 @@ func (r *Run) open(ctx context.Context, o Options) error {
 		}
 		history = append(history, p)
 	}
-	own := append(r.Sinks, history...)
+	own(history...)
 	if c.Trainer.Logs(config.LogMLflow) {
 		params := map[string]string{}
 		for _, k := range config.SafeKeys(c) {
@@ -75,9 +76,8 @@ func (r *Run) open(ctx context.Context, o Options) error {
 		if err != nil {
 			return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)
 		}
-		own = append(own, m) // it reads the history itself
+		own(m) // it reads the history itself
 	}
-	r.own = own
 	r.Sinks = append(slices.Clone(r.own), o.Sinks...)
 	for _, s := range history {
 		for _, e := range r.past {

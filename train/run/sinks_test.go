@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,6 +59,18 @@ func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
 	r, err = Open(t.Context(), c, o)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
+
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	c.Trainer.Prometheus = taken.Addr().String()
+	_, err = Open(t.Context(), c, o)
+	require.ErrorContains(t, err, "trainer.prometheus_address")
+	open, _ := os.ReadDir("/proc/self/fd") // without it there is nothing to look at
+	for _, f := range open {
+		name, _ := os.Readlink(filepath.Join("/proc/self/fd", f.Name()))
+		require.NotContains(t, name, folder.Path, "what was opened before is closed")
+	}
 
 	c.Trainer.Logger = []string{config.LogMLflow}
 	t.Setenv("MLFLOW_TRACKING_URI", "")
