@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"vagen/env"
 	"vagen/internal/cli"
 	"vagen/internal/regular"
 	"vagen/internal/settings"
@@ -42,7 +43,7 @@ were played, can be used, the exit code is 1.`,
 			f.StringVar(&o.preset, "preset", "", "`name` of a preset of training to start from")
 			dry := f.Bool("dry-run", false, "check everything except the service and show what would be played, without playing")
 			keys := f.Bool("explain", false, "list the keys of evaluations, backends and sampling instead")
-			return func(ctx context.Context, c *cli.Call) error {
+			return func(ctx context.Context, c *cli.Call) (err error) {
 				if *keys {
 					return explainEval(c)
 				}
@@ -56,7 +57,7 @@ were played, can be used, the exit code is 1.`,
 				if err != nil {
 					return err
 				}
-				defer e.close()
+				defer func() { err = errors.Join(err, e.close()) }()
 				if *dry {
 					return e.printPlan(c)
 				}
@@ -73,13 +74,18 @@ type evalJob struct {
 	*evaluate.Evaluation
 	open  func(ctx context.Context) (shut func(), err error) // sets its policy
 	shut  func()
+	envs  *env.Registry // nil if the policy closes them, too
 	about string
 }
 
-func (e *evalJob) close() {
+func (e *evalJob) close() error {
 	if e.shut != nil {
 		e.shut()
 	}
+	if e.envs == nil {
+		return nil
+	}
+	return e.envs.Close()
 }
 
 // prepare reads either form of configuration.
@@ -152,43 +158,59 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 		a.Adapter, a.LoRARank = adapter, 0 // the adapter has its own rank
 	}
 	envs, levels, err := run.Prepare(ctx, &cfg, nil, c.Log)
-	if err == nil {
-		err = run.Preflight(ctx, &cfg, envs, levels)
-	}
-	var weights string
-	if err == nil {
-		weights, err = evaluation.Weights(ctx, folder, adapter)
-	}
 	if err != nil {
 		return nil, err
+	}
+	e := &evalJob{about: "local " + model, envs: envs,
+		Evaluation: &evaluate.Evaluation{Model: model, Live: true, Log: c.Log}}
+	t := &train.Trainer{Config: cfg, Envs: envs, Levels: levels, Log: c.Log, Handled: train.OuterKeys()}
+	if err := o.validate(ctx, e, t, adapter); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+// validate makes an evaluation play the validation levels of a trainer.
+func (o *evalOptions) validate(ctx context.Context, e *evalJob, t *train.Trainer, adapter string) error {
+	c := &t.Config
+	folder := c.Agent.Model.Path
+	if err := run.Preflight(ctx, c, t.Envs, t.Levels); err != nil {
+		return err
+	}
+	weights, err := evaluation.Weights(ctx, folder, adapter)
+	if err != nil {
+		return err
 	}
 	if o.out == "" {
-		o.out = filepath.Join(run.Dir(&cfg), "evaluation")
+		o.out = filepath.Join(run.Dir(c), "evaluation")
 	}
-	e := &evalJob{about: "local " + model, Evaluation: &evaluate.Evaluation{Dir: o.out, Model: model, Live: true,
-		Identity: identity(weights, &cfg), Log: c.Log}}
-	t := &train.Trainer{Config: cfg, Envs: envs, Levels: levels, Log: c.Log, Handled: train.OuterKeys()}
+	e.Dir, e.Identity = o.out, identity(weights, c)
 	task, err := t.Task("val") // replaced when the model is open
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.Tasks = []evaluate.Task{task}
 	e.open = func(ctx context.Context) (func(), error) {
-		options := run.ModelOptions(&cfg, c.Log)
+		options := run.ModelOptions(c, t.Log)
 		options.Critic, options.CriticPath, options.Reference, options.ReferencePath = vlm.NoCritic, "", false, ""
 		options.OffloadCritic, options.OffloadCriticMoments, options.OffloadReference = false, false, false
 		m, err := vlm.Open(ctx, folder, options)
 		if err != nil {
 			return nil, err
 		}
+		shut := func() {
+			if err := m.Close(); err != nil { // the file of autotune may not have been written
+				t.Log.Error("closing the model failed", "err", err)
+			}
+		}
 		t.Learner, e.Policy = m, m
 		if e.Tasks[0], err = t.Task("val"); err != nil {
-			m.Close()
+			shut()
 			return nil, err
 		}
-		return func() { m.Close() }, nil
+		return shut, nil
 	}
-	return e, nil
+	return nil
 }
 
 // identity names a policy by all that decides what it writes: results of others are not continued.

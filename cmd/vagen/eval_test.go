@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -180,6 +181,18 @@ func evaluated(t *testing.T, more ...string) {
 	require.InDelta(t, last["val/response_tokens"], row.ResponseTokens.Mean*float64(row.Success.N), 1e-9)
 	require.InDelta(t, last["val/context_tokens"], row.PromptTokens.Mean*float64(row.Success.N), 1e-9)
 	require.InDelta(t, last["val/episodes"], row.Episodes, 0)
+}
+
+// TestAnEvaluationOfARunClosesItsEnvironments, also one that only shows what would be played.
+func TestAnEvaluationOfARunClosesItsEnvironments(t *testing.T) {
+	config, out := setup(t)
+	o := evalOptions{out: out}
+	e, err := o.prepare(t.Context(), &cli.Call{Args: []string{config}, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	closed := 0
+	e.envs.OnClose(func() error { closed++; return nil })
+	require.NoError(t, e.close())
+	require.Equal(t, 1, closed)
 }
 
 // TestAnEvaluationOfARunNotesWhatItDoesNotUse: the queue and the servers of training.
