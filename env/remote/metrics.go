@@ -44,7 +44,7 @@ func newCounters() *counters {
 	for _, why := range []string{"client", "idle", "replaced", "shutdown"} {
 		c.ended[why] = 0
 	}
-	for _, why := range []string{"busy", "key", "sessions", "size"} {
+	for _, why := range []string{"busy", "key", "origin", "sessions", "size"} {
 		c.refusals[why] = 0
 	}
 	return c

@@ -418,6 +418,7 @@ func TestMetricsAreAnExposition(t *testing.T) {
 		`vagen_env_call_failures_total{call="step"} 1`, `vagen_env_call_seconds_count{call="step"} 2`,
 		`vagen_env_call_seconds_bucket{call="step",le="+Inf"} 2`, `vagen_env_inflight_requests 0`,
 		`vagen_env_requests_total{route="/call",method="POST",code="200"} 1`,
+		`vagen_env_refused_requests_total{reason="origin"} 0`,
 		`vagen_env_requests_total{route="/call",method="POST",code="500"} 1`,
 		`vagen_env_requests_total{route="other",method="other",code="404"} 1`,
 	} {
