@@ -8,18 +8,16 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
-
-	"vagen/internal/testcerts"
 )
 
 // TestEpisodesTravelOverTLS: with the authority of the server's certificate a worker plays;
 // without it, and with that of another one, trainers and workers say why they cannot.
 func TestEpisodesTravelOverTLS(t *testing.T) {
-	ca, other := testcerts.Authority(t, "authority"), testcerts.Authority(t, "other")
-	cert := ca.Issue(t, "server", nil)
-	f := newFixture(t, func(o *Options) { o.Cert, o.CertKey, o.Key = cert.File, cert.KeyFile, "hunter2hunter2" })
+	ca, other := newAuthority(t, "authority"), newAuthority(t, "other")
+	cert := ca.issue(t, "server")
+	f := newFixture(t, func(o *Options) { o.Cert, o.CertKey, o.Key = cert.file, cert.keyFile, "hunter2hunter2" })
 	f.deal(t)
-	for _, file := range []string{"", other.File} {
+	for _, file := range []string{"", other.file} {
 		o := f.workerOptions()
 		o.CA = file
 		require.ErrorIs(t, Work(t.Context(), o), ErrCertificate, "authority %q", file)
@@ -29,7 +27,7 @@ func TestEpisodesTravelOverTLS(t *testing.T) {
 		require.ErrorIs(t, err, ErrCertificate)
 	}
 	o := f.workerOptions()
-	o.CA = ca.File
+	o.CA = ca.file
 	f.work(t, o)
 	f.finish(t)
 	trainer := f.opts
@@ -44,25 +42,25 @@ func TestEpisodesTravelOverTLS(t *testing.T) {
 
 // TestAServerMayAskForTheClientsCertificate: a client without one is refused.
 func TestAServerMayAskForTheClientsCertificate(t *testing.T) {
-	ca := testcerts.Authority(t, "authority")
-	cert, client := ca.Issue(t, "server", nil), ca.Issue(t, "client", nil)
+	ca := newAuthority(t, "authority")
+	cert, client := ca.issue(t, "server"), ca.issue(t, "client")
 	pool := x509.NewCertPool()
-	authorities, err := os.ReadFile(ca.File)
+	authorities, err := os.ReadFile(ca.file)
 	require.NoError(t, err)
 	require.True(t, pool.AppendCertsFromPEM(authorities))
-	own, err := tls.LoadX509KeyPair(cert.File, cert.KeyFile)
+	own, err := tls.LoadX509KeyPair(cert.file, cert.keyFile)
 	require.NoError(t, err)
 	s := serve(t, &server.Options{TLS: true, TLSTimeout: 5, TLSVerify: true, TLSConfig: &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own},
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
 	}})
 	f := newFixture(t, func(o *Options) {
-		o.URL, o.CA, o.Cert, o.CertKey = s.ClientURL(), ca.File, client.File, client.KeyFile
+		o.URL, o.CA, o.Cert, o.CertKey = s.ClientURL(), ca.file, client.file, client.keyFile
 	})
 	f.start(t)
 	o := f.workerOptions()
 	require.ErrorIs(t, Work(t.Context(), o), ErrCertificate)
-	o.Cert, o.CertKey = client.File, client.KeyFile
+	o.Cert, o.CertKey = client.file, client.keyFile
 	f.work(t, o)
 	f.finish(t)
 }
