@@ -217,17 +217,14 @@ func killRuns(t *testing.T, staleness int) {
 // validation and the last step.
 func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
 	t.Parallel()
-	whole := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, trainIn(t.Context(), whole, brisk(), nil))
+	whole, events := requireResumesAfterEveryEvent(t, "brisk", brisk(), asItIs)
 	want := traintest.Files(t, whole)
-	events := strings.Count(want["metrics.jsonl"], "\n")
-	require.Equal(t, 6+3+3, events)
+	require.Len(t, *events, 6+3+3)
 	places := map[string]func(*train.Trainer){}
-	for i := range events {
+	for i := range *events {
 		places[fmt.Sprint("before event ", i)] = func(tr *train.Trainer) {
 			tr.Sinks = append([]track.Sink{brokenAfter(i)}, tr.Sinks...)
 		}
-		places[fmt.Sprint("after event ", i)] = func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, brokenAfter(i)) }
 	}
 	for step := 2; step <= 6; step += 2 {
 		places[fmt.Sprint("before save ", step)] = func(tr *train.Trainer) {
@@ -253,62 +250,6 @@ func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
 		require.ErrorIs(t, trainIn(t.Context(), dir, brisk(), spoil), traintest.ErrBroken, place)
 		require.NoError(t, trainIn(t.Context(), dir, brisk(), nil), place)
 		require.Equal(t, want, traintest.Files(t, dir), place)
-	}
-}
-
-// TestAnInterruptedRunSavesItselfAndLeavesNoTrace cancels a run in every phase of its
-// steps. Completed work is saved, and the final files do not show the interruption.
-func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
-	t.Parallel()
-	whole := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, trainIn(t.Context(), whole, brisk(), nil))
-	want := traintest.Files(t, whole)
-	phases := map[string]func(b *traintest.Bandit, act func() error){
-		"rollout": func(b *traintest.Bandit, act func() error) {
-			b.OnGenerate = func(context.Context) error { return act() }
-		},
-		"score": func(b *traintest.Bandit, act func() error) { b.OnScore = func(context.Context) error { return act() } },
-		"update": func(b *traintest.Bandit, act func() error) {
-			b.Alter = func(*policy.Batch, *policy.Stats) error { return act() }
-		},
-	}
-	for phase, arrange := range phases {
-		for call := 1; ; call += 2 {
-			dir := filepath.Join(t.TempDir(), "run")
-			ctx, cancel := context.WithCancel(t.Context())
-			calls, reached := 0, 0
-			err := trainIn(ctx, dir, brisk(), func(tr *train.Trainer) {
-				arrange(tr.Learner.(*traintest.Bandit), func() error {
-					if calls++; calls == call {
-						reached = tr.Done()
-						cancel()
-					}
-					return ctx.Err()
-				})
-				if phase == "update" { // the loop continues: the learner's context is the one to cancel
-					arrange(tr.Learner.(*traintest.Bandit), func() error {
-						if calls++; calls == call {
-							reached = tr.Done() + 1
-							cancel()
-						}
-						return nil
-					})
-				}
-			})
-			cancel()
-			if calls < call {
-				require.NoError(t, err)
-				break
-			}
-			require.ErrorIs(t, err, context.Canceled, "%s %d", phase, call)
-			p, err := (&run.Checkpoints{Dir: filepath.Join(dir, "checkpoints")}).Latest(t.Context())
-			if reached > 0 {
-				require.NoError(t, err, "%s %d", phase, call)
-				require.Equal(t, reached, p.State.Step, "%s %d: no completed work is lost", phase, call)
-			}
-			require.NoError(t, trainIn(t.Context(), dir, brisk(), nil), "%s %d", phase, call)
-			require.Equal(t, want, traintest.Files(t, dir), "%s %d", phase, call)
-		}
 	}
 }
 

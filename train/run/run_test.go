@@ -151,45 +151,31 @@ func TestPartsOfOnesOwnAreUsed(t *testing.T) {
 	require.FileExists(t, filepath.Join(o.Dir, "curve.png"))
 }
 
-// A run records the sum of the kernels it begins with, and resumes with the same ones only.
-func TestARunResumesWithTheKernelsItBeganWith(t *testing.T) {
+// A run records the sum of the kernels it begins with, and resumes with the same ones only. One that measured kernels
+// resumes with the file that it wrote, and is bound to it from then on. A second stage was started with a file, or
+// measured with the first one.
+func TestARunResumesWithItsKernels(t *testing.T) {
 	o := guessing(t)
 	c := traintest.Small()
 	c.Trainer.Steps, c.Model.Backend, c.Model.Autotune = 1, "cuda", filepath.Join(t.TempDir(), "kernels.txt")
-	require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abc"), 0o644))
-	r, err := Open(t.Context(), c, o)
-	require.NoError(t, err)
-	require.NoError(t, r.Close())
 	const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-2, appendix B.1
-	require.Equal(t, abc, r.Config.Model.AutotuneSum)
-	require.Equal(t, []string{c.Model.Autotune, abc}, []string{ModelOptions(&r.Config, nil).Autotune, ModelOptions(
-		&r.Config, nil).AutotuneSHA256})
-	r, err = Open(t.Context(), c, o)
-	require.NoError(t, err, "the same kernels")
-	require.NoError(t, r.Close())
-	require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abd"), 0o644))
-	_, err = Open(t.Context(), c, o)
-	require.ErrorIs(t, err, ErrOtherConfig)
-	require.ErrorContains(t, err, `model.autotune_sha256: "`+abc)
-}
-
-// A run that measured kernels resumes with the file that it wrote, and is bound to it from then on. A second
-// stage was started with a file, or measured with the first one.
-func TestARunThatMeasuredResumesWithItsKernels(t *testing.T) {
-	o := guessing(t)
-	c := traintest.Small()
-	c.Trainer.Steps, c.Model.Backend, c.Model.Autotune = 1, "cuda", filepath.Join(t.TempDir(), "kernels.txt")
-	for _, want := range []string{"", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
-		"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} {
-		r, err := Open(t.Context(), c, o)
-		require.NoError(t, err)
-		require.Equal(t, want, r.Config.Model.AutotuneSum)
-		require.NoError(t, r.Close())
+	for _, sums := range [][]string{{"", abc, abc}, {abc, abc}} {
+		o.Dir = filepath.Join(t.TempDir(), "run")
+		for _, want := range sums {
+			r, err := Open(t.Context(), c, o)
+			require.NoError(t, err)
+			require.Equal(t, want, r.Config.Model.AutotuneSum)
+			m := ModelOptions(&r.Config, nil)
+			require.Equal(t, []string{c.Model.Autotune, want}, []string{m.Autotune, m.AutotuneSHA256})
+			require.NoError(t, r.Close())
+			require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abc"), 0o644))
+		}
+		require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abd"), 0o644))
+		_, err := Open(t.Context(), c, o)
+		require.ErrorIs(t, err, ErrOtherConfig)
+		require.ErrorContains(t, err, `model.autotune_sha256: "`+abc)
 		require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abc"), 0o644))
 	}
-	require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abd"), 0o644))
-	_, err := Open(t.Context(), c, o)
-	require.ErrorIs(t, err, ErrOtherConfig)
 
 	o.measuring, o.Dir = true, filepath.Join(t.TempDir(), "second")
 	r, err := Open(t.Context(), c, o)

@@ -154,62 +154,69 @@ func TestOldEpisodesResumeFromEveryCheckpoint(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedRunWithOldEpisodesLosesNoStep cancels in every phase. Completed steps are
-// saved with the episodes of the steps ahead, and the final files do not show the interruption.
-func TestAnInterruptedRunWithOldEpisodesLosesNoStep(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{1, 2, 3} {
-		c := stale(brisk(), n)
-		whole := filepath.Join(t.TempDir(), "whole")
-		require.NoError(t, trainIn(t.Context(), whole, c, nil))
-		want := traintest.Files(t, whole)
+// TestAnInterruptedRunSavesItselfAndLeavesNoTrace cancels a run in every phase of its steps, without episodes that wait
+// and with them. Completed steps are saved, with the episodes of the steps ahead, and the final files do not show the
+// interruption.
+func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
+	for staleness := range 4 {
 		for _, phase := range []string{"collect", "score", "update"} {
-			for call := 1; call <= 9; call += 2 {
-				dir := filepath.Join(t.TempDir(), "run")
-				ctx, cancel := context.WithCancel(t.Context())
-				var calls, reached atomic.Int32
-				err := trainIn(ctx, dir, c, func(tr *train.Trainer) {
-					b := tr.Learner.(*traintest.Bandit)
-					act := func() {
-						if calls.Add(1) == int32(call) {
-							cancel()
-						}
-					}
-					switch phase {
-					case "collect":
-						b.OnGenerate = func(ctx context.Context) error { act(); return ctx.Err() }
-					case "score":
-						b.OnScore = func(ctx context.Context) error {
-							reached.Store(int32(tr.Done()))
-							act()
-							return ctx.Err()
-						}
-					case "update":
-						b.Alter = func(*policy.Batch, *policy.Stats) error {
-							reached.Store(int32(tr.Done()) + 1)
-							act()
-							return nil
-						}
-					}
-				})
-				cancel()
-				if calls.Load() < int32(call) {
-					require.NoError(t, err)
-					break
-				}
-				if phase != "collect" { // cancelled in the collection of the last step, the run may still end
-					require.ErrorIs(t, err, context.Canceled, "%s %d", phase, call)
-				}
-				if reached.Load() > 0 && err != nil {
-					p, err := (&run.Checkpoints{Dir: filepath.Join(dir, "checkpoints")}).Latest(t.Context())
-					require.NoError(t, err)
-					require.EqualValues(t, reached.Load(), p.State.Step, "%s %d: no completed work is lost", phase, call)
-					require.Len(t, p.State.Prefetched, min(n, c.Trainer.Steps-p.State.Step))
-				}
-				require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s %d", phase, call)
-				require.Equal(t, want, traintest.Files(t, dir), "N = %d, %s %d", n, phase, call)
-			}
+			t.Run(fmt.Sprint("staleness ", staleness, " ", phase), func(t *testing.T) {
+				t.Parallel()
+				interruptRuns(t, staleness, phase)
+			})
 		}
+	}
+}
+
+func interruptRuns(t *testing.T, staleness int, phase string) {
+	c := childRun(staleness)
+	c.Trainer.Steps = 6
+	whole := filepath.Join(t.TempDir(), "whole")
+	require.NoError(t, trainIn(t.Context(), whole, c, nil))
+	want := traintest.Files(t, whole)
+	for call := 1; staleness == 0 || call <= 9; call += 2 {
+		dir := filepath.Join(t.TempDir(), "run")
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls, reached atomic.Int32
+		err := trainIn(ctx, dir, c, func(tr *train.Trainer) {
+			b := tr.Learner.(*traintest.Bandit)
+			act := func(done int) error {
+				if calls.Add(1) == int32(call) {
+					reached.Store(int32(done))
+					cancel()
+				}
+				return ctx.Err()
+			}
+			switch phase {
+			case "collect":
+				b.OnGenerate = func(context.Context) error {
+					if staleness > 0 { // in the last collection the run may still end, and others know no step
+						return act(0)
+					}
+					return act(tr.Done())
+				}
+			case "score":
+				b.OnScore = func(context.Context) error { return act(tr.Done()) }
+			case "update": // continues
+				b.Alter = func(*policy.Batch, *policy.Stats) error { _ = act(tr.Done() + 1); return nil }
+			}
+		})
+		cancel()
+		if calls.Load() < int32(call) {
+			require.NoError(t, err)
+			break
+		}
+		if staleness == 0 || phase != "collect" {
+			require.ErrorIs(t, err, context.Canceled, "call %d", call)
+		}
+		if reached.Load() > 0 {
+			p, err := (&run.Checkpoints{Dir: filepath.Join(dir, "checkpoints")}).Latest(t.Context())
+			require.NoError(t, err, "call %d", call)
+			require.EqualValues(t, reached.Load(), p.State.Step, "call %d: no completed work is lost", call)
+			require.Len(t, p.State.Prefetched, min(staleness, c.Trainer.Steps-p.State.Step))
+		}
+		require.NoError(t, trainIn(t.Context(), dir, c, nil), "call %d", call)
+		require.Equal(t, want, traintest.Files(t, dir), "call %d", call)
 	}
 }
 
