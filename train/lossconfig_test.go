@@ -293,14 +293,11 @@ func TestBypassUsesTheSampledLogProbs(t *testing.T) {
 			cfg.Algorithm.Estimator, cfg.Critic.Kind, cfg.Rollout.Trajectories = "grpo", "none", 2
 		}
 		b := traintest.Guesser()
-		tr, _ := traintest.Trainer(t, cfg, b, &traintest.Arena{})
-		asked := &scoring{Bandit: b}
-		tr.Learner = asked
-		require.NoError(t, tr.Run(t.Context()))
-		for _, what := range asked.wanted {
-			require.Equal(t, policy.ScoreRequest{Values: true}, what, "and nothing where there is no critic")
+		traintest.Run(t, cfg, b)
+		for _, a := range b.Asked {
+			require.Equal(t, policy.ScoreRequest{Values: true}, a.What, "and nothing where there is no critic")
 		}
-		require.Equal(t, critic, len(asked.wanted) > 0)
+		require.Equal(t, critic, len(b.Asked) > 0)
 		batch, words := b.Updates[0].Batch, 0
 		for i, token := range batch.Tokens {
 			if b.IsWord(token) && batch.Weight[i] != 0 {
@@ -310,19 +307,6 @@ func TestBypassUsesTheSampledLogProbs(t *testing.T) {
 		}
 		require.Positive(t, words)
 	}
-}
-
-// scoring records the calls of Score.
-type scoring struct {
-	*traintest.Bandit
-	wanted []policy.ScoreRequest
-}
-
-func (s *scoring) Score(
-	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
-) (*policy.Scores, error) {
-	s.wanted = append(s.wanted, what)
-	return s.Bandit.Score(ctx, rows, want, what, temperature)
 }
 
 func TestImportanceWeightsCanBeNormalised(t *testing.T) {
@@ -368,21 +352,4 @@ func TestLossesHaveAnotherSeedInEveryUpdate(t *testing.T) {
 	require.Len(t, first, 8)
 	require.Equal(t, first, seeds())
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(first))), 8)
-}
-
-// TestLossMetricsAreCombined over a step's optimiser steps: maxima and minima are not averaged.
-func TestLossMetricsAreCombined(t *testing.T) {
-	c := traintest.Small() // two optimiser steps a step
-	c.Trainer.Steps = 1
-	b := traintest.Guesser()
-	b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
-		n := float64(len(b.Updates))
-		*s = policy.Stats{Skipped: true, Metrics: map[string]float64{"actor/turn_len_mean": n, "actor/ratio_max": 3 - n,
-			"actor/ratio_min": n}}
-		return nil
-	}
-	m := traintest.Run(t, c, b)[0].Metrics
-	for name, want := range map[string]float64{"actor/turn_len_mean": 1.5, "actor/ratio_max": 2, "actor/ratio_min": 1} {
-		require.Equal(t, want, m[name], name)
-	}
 }

@@ -13,11 +13,11 @@ import (
 
 // measure writes the metrics of package rollout/diagnose and those registered by users. A
 // metric that fails is logged and counted; the others are still written.
-func (k *methods) measure(b *batch, maxResponse int, m track.Metrics, log *slog.Logger) {
+func (k *methods) measure(b *batch, m track.Metrics, log *slog.Logger) {
 	if len(k.metrics) == 0 {
 		return
 	}
-	in := b.diagnosis(maxResponse)
+	in := b.diagnosis()
 	for _, name := range k.metrics {
 		if err := k.names.Metrics.Measure(m, in, name); err != nil {
 			m["_failed/"+name] = 1
@@ -28,10 +28,10 @@ func (k *methods) measure(b *batch, maxResponse int, m track.Metrics, log *slog.
 
 // diagnosis returns a batch as the input of metrics: rows of tokens with rewards and
 // advantages.
-func (b *batch) diagnosis(maxResponse int) *diagnose.Batch {
+func (b *batch) diagnosis() *diagnose.Batch {
 	d := &diagnose.Batch{
 		Offsets: b.rows.Offsets, ValueMask: b.value, OldLogProb: b.old,
-		Advantage: b.result.Advantages, Value: b.values, MaxLength: 0,
+		Advantage: b.result.Advantages, Value: b.values,
 	}
 	if b.values != nil {
 		d.Target = b.result.Returns

@@ -15,7 +15,6 @@ import (
 // addDashboardNames adds the metrics of a step under the names of VAGEN and verl. docs/results.md has all of them with their meaning.
 func (b *batch) addDashboardNames(c *config.Config, epoch, step int, m track.Metrics) {
 	m.AddAliases(track.KindStep)
-	m["training/global_step"], m["training/epoch"] = float64(step), float64(epoch)
 	var turns, scores []float64
 	for _, e := range b.used {
 		turns, scores = append(turns, float64(len(e.Turns))), append(scores, e.Return())
@@ -46,12 +45,18 @@ func (b *batch) addDashboardNames(c *config.Config, epoch, step int, m track.Met
 			m["timing_per_token_ms/"+stage] = 1000 * s / float64(tokens)
 		}
 	}
-	m["perf/total_num_tokens"] = float64(all)
-	if s := m["time/step"]; s > 0 {
-		m["perf/throughput"] = float64(all) / s
-	}
+	addProgress(m, epoch, step, all)
 	if mb, ok := m["perf/device_memory_peak_mb"]; ok {
 		m["perf/max_memory_allocated_gb"] = mb * 1e6 / (1 << 30)
+	}
+}
+
+// addProgress adds what a step of either stage reports about itself, after its times.
+func addProgress(m track.Metrics, epoch, step, tokens int) {
+	m["training/global_step"], m["training/epoch"] = float64(step), float64(epoch)
+	m["perf/total_num_tokens"] = float64(tokens)
+	if s := m["time/step"]; s > 0 {
+		m["perf/throughput"] = float64(tokens) / s
 	}
 }
 

@@ -298,8 +298,8 @@ func TestTheLearnersMetricsAreAveraged(t *testing.T) {
 		n := float64(len(b.Updates))
 		*s = policy.Stats{
 			PolicyLoss: n, ValueLoss: 2 * n, Entropy: 3 * n, ApproxKL: 5 * n, ClipFrac: 6 * n, ClipFracLow: 7 * n,
-			ValueClip: 8 * n, RatioMax: 9 * n, GradNorm: 10 * n, CriticNorm: 11 * n, Tokens: 12, Skipped: true,
-			HasEntropy: true, HasGradNorm: true,
+			ValueClip: 8 * n, RatioMax: 9 * (3 - n), GradNorm: 10 * n, CriticNorm: 11 * n, Tokens: 12, Skipped: true,
+			HasEntropy: true, HasGradNorm: true, Metrics: map[string]float64{"actor/turn_len_mean": n, "actor/ratio_min": n},
 		}
 		return nil
 	}
@@ -307,7 +307,8 @@ func TestTheLearnersMetricsAreAveraged(t *testing.T) {
 	for name, want := range map[string]float64{
 		"actor/pg_loss": 1.5, "critic/vf_loss": 3, "actor/entropy": 4.5, "actor/ppo_kl": 7.5, "actor/pg_clipfrac": 9,
 		"actor/pg_clipfrac_lower": 10.5, "critic/vf_clipfrac": 12, "actor/ratio_max": 18, "actor/grad_norm": 15,
-		"critic/grad_norm":     16.5,
+		"critic/grad_norm":    16.5,
+		"actor/turn_len_mean": 1.5, "actor/ratio_min": 1,
 		"train/trained_tokens": 24,
 	} {
 		require.InDelta(t, want, m[name], 1e-12, name)

@@ -98,7 +98,7 @@ func openPreset(t *testing.T, g golden.Case) *presetRun {
 		LogProbs: p.ragged("old_log_probs"), Reference: p.ragged("ref_log_prob"), Values: p.ragged("values"),
 	}, what))
 	require.NoError(t, p.trainer.estimate(p.batch, p.trainer.progress.normalizer, 1, p.metrics))
-	p.trainer.methods.measure(p.batch, c.PerTurn(), p.metrics, p.trainer.Log)
+	p.trainer.methods.measure(p.batch, p.metrics, p.trainer.Log)
 	return p
 }
 

@@ -100,7 +100,7 @@ func (t *Trainer) step(ctx context.Context, c *Collected) (track.Metrics, error)
 	if err := t.showScores(b, c.Step); err != nil {
 		return nil, err
 	}
-	t.methods.measure(b, t.Config.PerTurn(), m, t.Log)
+	t.methods.measure(b, m, t.Log)
 	rejected := b.rejected(&t.Config.Data.Pools, m)
 	if err := t.methods.applyFilter(b, t.Config.Filter.Name, m, t.Log); err != nil {
 		return nil, err

@@ -79,12 +79,8 @@ func (t *Trainer) supervisedStep(ctx context.Context, of *Collected) (track.Metr
 	m["sft/loss"], m["sft/lr"] = stats.PolicyLoss, o.Rate
 	setGradNorm(m, "sft/grad_norm", stats)
 	m["sft/tokens"], m["train/trained_tokens"] = float64(learned), float64(stats.Tokens)
-	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.Examples.Epoch(step))
 	clock.write(m)
-	m["perf/total_num_tokens"] = float64(stats.Tokens)
-	if s := m["time/step"]; s > 0 {
-		m["perf/throughput"] = float64(stats.Tokens) / s
-	}
+	addProgress(m, t.Examples.Epoch(step), step, stats.Tokens)
 	measureMachine(t.Learner, t.Dealer, m)
 	return m, nil
 }

@@ -318,13 +318,9 @@ func scaled(values []float64, keys []string, c config.RewardConfig) []float64 {
 // TestARunResumesFromItsState: a state and the weights of the same step give the same remaining
 // steps, with an adaptive KL coefficient and running statistics.
 func TestARunResumesFromItsState(t *testing.T) {
-	c := traintest.Small()
+	c := stateful()
 	c.Trainer.Steps, c.Trainer.ValBefore = 6, true
 	c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.WarmupRatio = "cosine", 0.2
-	c.Algorithm.KLInReward = true
-	c.Algorithm.KLCtrl = config.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 40}
-	c.Reward = config.RewardConfig{Site: "turn_end", Aggregate: "per_turn", Normalize: "environment", Center: true,
-		Running: true, Epsilon: 1e-8}
 	whole := traintest.Run(t, c, traintest.Guesser())
 
 	c.Trainer.SaveFreq = 3
