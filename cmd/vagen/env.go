@@ -131,25 +131,23 @@ var badEnv = []error{env.ErrUnknown, env.ErrOption}
 // describe lists the options of an environment: the defaults of its rules, overridden by
 // the given ones.
 func describe(name string, given map[string]any) described {
-	for _, k := range builtin.Kinds() {
-		if k.Name != name {
-			continue
-		}
-		d := described{Name: k.Name, About: k.About, Rules: k.Rules, Options: map[string]any{}}
-		if k.Defaults != nil {
-			rules, _ := given["rules"].(string)
-			if rules == "" && len(k.Rules) > 0 {
-				rules = k.Rules[0]
-			}
-			d.Options = env.OptionValues(k.Defaults(rules))
-			if k.Claims {
-				d.Options[judge.Key] = nil
-			}
-		}
-		maps.Copy(d.Options, given)
-		return d
+	k, ok := builtinKind(name)
+	if !ok {
+		return described{Name: name, Options: given}
 	}
-	return described{Name: name, Options: given}
+	d := described{Name: name, About: k.About, Rules: k.Rules, Options: map[string]any{}}
+	if k.Defaults != nil {
+		rules, _ := given["rules"].(string)
+		if rules == "" && len(k.Rules) > 0 {
+			rules = k.Rules[0]
+		}
+		d.Options = env.OptionValues(k.Defaults(rules))
+		if k.Claims {
+			d.Options[judge.Key] = nil
+		}
+	}
+	maps.Copy(d.Options, given)
+	return d
 }
 
 // value formats an option as on the command line.

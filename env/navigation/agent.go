@@ -2,6 +2,7 @@ package navigation
 
 import (
 	"math"
+	"slices"
 
 	"vagen/env"
 )
@@ -42,6 +43,11 @@ func (a Action) Word(r env.Rules) string {
 
 // turn is the heading of a move, relative to the agent's.
 var turn = [4]Heading{MoveAhead: 0, MoveBack: 2, MoveRight: 1, MoveLeft: 3}
+
+// towards returns the move in a compass direction.
+func (a Agent) towards(h Heading) Action {
+	return Action(slices.Index(turn[:], (h+4-a.Look)%4))
+}
 
 // Limits of the camera's horizon in degrees, and the step of one action.
 const (

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"vagen/env"
 	"vagen/env/internal/rays"
 	"vagen/internal/rng"
 )
@@ -235,7 +234,7 @@ func substituteScene(name string, tasks []Task) (*Scene, error) {
 	s := newScene(name, kind, lo, hi, r)
 	solvable := func() bool {
 		for _, t := range tasks {
-			if !s.reachableFor(t) {
+			if p := t.Start.Position; !s.reachable(p.X, p.Z, t.Target.X, t.Target.Z, math.MaxInt) {
 				return false
 			}
 		}
@@ -278,19 +277,6 @@ func substituteKind(name string, r *rand.Rand) room {
 		return bathroom
 	}
 	return []room{kitchen, living, bedroom, bathroom}[r.IntN(4)]
-}
-
-// reachableFor reports whether the target of a task can be reached from its
-// start by any number of moves of the published rule sets.
-func (s *Scene) reachableFor(t Task) bool {
-	p := t.Start.Position
-	for _, rules := range []env.Rules{env.Lite, env.Legacy} {
-		o := DefaultOptions(rules)
-		if _, ok := s.Route(p.X, p.Z, t.Target.X, t.Target.Z, o.StepLength, o.SuccessThreshold); !ok {
-			return false
-		}
-	}
-	return true
 }
 
 // placeTarget puts the target of a task at the task's position, on a block if it would

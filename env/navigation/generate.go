@@ -171,7 +171,7 @@ func chooseTask(s *Scene, r *rand.Rand, targets []string) (generated, bool) {
 			}
 			yaw := facing(start, o)
 			eye := rays.Eye{At: rays.V(start.X, eyeHeight, start.Z), Yaw: float64(yaw), FOV: 100}
-			if s.visible(eye, target) && s.reachable(start, o.Center[0], o.Center[2]) {
+			if s.visible(eye, target) && s.reachable(start.X, start.Z, o.Center[0], o.Center[2], longestWay) {
 				return generated{s, target, start, yaw}, true
 			}
 		}
@@ -185,13 +185,12 @@ func facing(from rays.Vec, o *Object) int {
 	return (int(math.Round(angle/90))*90 + 360) % 360
 }
 
-// reachable reports whether the agent can reach the target in few moves under both
+// reachable reports whether the agent can walk from one position to another in so many moves at most under both
 // published rule sets.
-func (s *Scene) reachable(start rays.Vec, x, z float64) bool {
+func (s *Scene) reachable(x, z, tx, tz float64, most int) bool {
 	for _, rules := range []env.Rules{env.Lite, env.Legacy} {
 		o := DefaultOptions(rules)
-		way, ok := s.Route(start.X, start.Z, x, z, o.StepLength, o.SuccessThreshold)
-		if !ok || len(way) > longestWay {
+		if way, ok := s.Route(x, z, tx, tz, o.StepLength, o.SuccessThreshold); !ok || len(way) > most {
 			return false
 		}
 	}

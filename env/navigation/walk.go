@@ -31,12 +31,7 @@ func ShortestPath(r *rand.Rand, s *Scene, a Agent, g Goal) Action {
 	if !ok {
 		return Random(r, s, a, g)
 	}
-	for m, t := range turn {
-		if (a.Look+t)%4 == h {
-			return Action(m)
-		}
-	}
-	return MoveAhead
+	return a.towards(h)
 }
 
 // Facing follows a shortest path but only moves ahead: it turns first, so that the
@@ -80,12 +75,7 @@ func Beeline(_ *rand.Rand, _ *Scene, a Agent, g Goal) Action {
 	default:
 		h = 3
 	}
-	for m, t := range turn {
-		if (a.Look+t)%4 == h {
-			return Action(m)
-		}
-	}
-	return MoveAhead
+	return a.towards(h)
 }
 
 // Noisy acts at random with probability eps, otherwise as w.

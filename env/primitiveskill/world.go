@@ -1,6 +1,7 @@
 package primitiveskill
 
 import (
+	"cmp"
 	"image/color"
 	"math"
 	"slices"
@@ -192,15 +193,7 @@ func (w *world) dropUnsupported() {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		switch {
-		case w.bodies[i].at.Z < w.bodies[j].at.Z:
-			return -1
-		case w.bodies[i].at.Z > w.bodies[j].at.Z:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(w.bodies[i].at.Z, w.bodies[j].at.Z) })
 	for k, i := range order {
 		b := &w.bodies[i]
 		support := w.ground(b.at.X, b.at.Y)

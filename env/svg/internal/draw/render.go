@@ -151,10 +151,7 @@ func (r *renderer) draw(n *node, f frame) {
 	if f.depth++; f.depth > r.limits.Depth && r.err == nil {
 		r.err = fmt.Errorf("elements nest deeper than %d when drawn: %w", r.limits.Depth, ErrLimit)
 	}
-	if r.err == nil && r.ctx.Err() != nil {
-		r.err = context.Cause(r.ctx)
-	}
-	if r.err != nil || n.name == textNode {
+	if !r.spend(0) || n.name == textNode {
 		return
 	}
 	switch n.name {

@@ -156,13 +156,8 @@ func kind(key string, names map[string]string) (string, bool) {
 	key = strings.TrimRightFunc(strings.ToLower(strings.TrimSpace(key)), func(r rune) bool {
 		return unicode.IsDigit(r) || r == '_' || r == ' '
 	})
-	key = strings.TrimSuffix(strings.TrimSuffix(key, "_positions"), "_position")
-	for _, ending := range []string{"", "s", "es"} {
-		if name, ok := names[strings.TrimSuffix(key, ending)]; ok {
-			return name, true
-		}
-	}
-	return "", false
+	name, _, ok := english.Names(names).Kind(strings.TrimSuffix(strings.TrimSuffix(key, "_positions"), "_position"))
+	return name, ok
 }
 
 // place reads a row and a column.
