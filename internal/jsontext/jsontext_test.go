@@ -1,6 +1,8 @@
 package jsontext
 
 import (
+	"encoding/json"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,4 +46,40 @@ func TestTextInUTF8IsDecodedAsBefore(t *testing.T) {
 	}
 	require.NoError(t, UnmarshalLine([]byte("\xef\xbb\xbf[1]"), 1, &v))
 	require.Error(t, UnmarshalLine([]byte("\xef\xbb\xbf[1]"), 2, &v))
+}
+
+// TestNumbersOfTrees: Whole gives the types of YAML, Exact keeps integers that are no float64.
+func TestNumbersOfTrees(t *testing.T) {
+	for text, want := range map[string][2]any{
+		"1": {uint64(1), 1.0}, "-1": {int64(-1), -1.0}, "2.0": {2.0, 2.0}, "1e3": {1e3, 1e3}, "-0": {int64(0), math.Copysign(0, -1)},
+		"9007199254740993":     {uint64(9007199254740993), json.Number("9007199254740993")},
+		"18446744073709551615": {uint64(math.MaxUint64), json.Number("18446744073709551615")},
+	} {
+		whole, err := Tree[[]any]("["+text+"]", Whole)
+		require.NoError(t, err)
+		exact, err := Tree[[]any]("["+text+"]", Exact)
+		require.NoError(t, err)
+		require.Equal(t, want, [2]any{whole[0], exact[0]}, text)
+	}
+	_, err := Tree[[]any]("[18446744073709551616]", Whole)
+	require.ErrorContains(t, err, "out of range")
+	exact, err := Tree[[]any]("[18446744073709551616, 1E2]", Exact)
+	require.NoError(t, err)
+	require.Equal(t, []any{json.Number("18446744073709551616"), 100.0}, exact)
+	_, err = Tree[[]any]("[1e999]", Exact)
+	require.Error(t, err)
+}
+
+// TestTextIsAJSONString as encoding/json reads it, and nothing else is.
+func TestTextIsAJSONString(t *testing.T) {
+	for _, raw := range []string{`"a"`, `""`, `"\u00e4\n"`, `"é😀"`, "\"\xff\"", `"\ud800"`, `"a" `, `"`, ``, `a"`, `"a"b"`, `"a","b"`,
+		`"\"`, "\"\n\"", "null", "3", `["a"]`, "\"\x7f\ufffd\""} {
+		var want string
+		wrong := json.Unmarshal([]byte(raw), &want)
+		got, ok := Text([]byte(raw))
+		require.Equal(t, wrong == nil && raw[0] == '"', ok, raw)
+		if ok {
+			require.Equal(t, want, got, raw)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -23,6 +24,26 @@ func Tree[T any](text string, number func(json.Number) (any, error)) (out T, err
 	v, err := typed(out, number)
 	out, _ = v.(T)
 	return out, err
+}
+
+// Whole is a number for Tree: whole numbers are uint64, or int64 when they are negative, as YAML does; others float64.
+func Whole(n json.Number) (any, error) {
+	if strings.ContainsAny(n.String(), ".eE") {
+		return n.Float64()
+	}
+	if u, err := strconv.ParseUint(n.String(), 10, 64); err == nil {
+		return u, nil
+	}
+	return n.Int64()
+}
+
+// Exact is a number for Tree: a float64, or the number as it is written if that would be another integer.
+func Exact(n json.Number) (any, error) {
+	f, err := n.Float64()
+	if text := n.String(); !strings.ContainsAny(text, ".eE") && strconv.FormatFloat(f, 'f', -1, 64) != text {
+		return n, nil
+	}
+	return f, err
 }
 
 // typed replaces the numbers in a value.

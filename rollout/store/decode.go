@@ -2,12 +2,9 @@ package store
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
-	"strconv"
-	"strings"
 
 	"vagen/env"
 	"vagen/internal/jsontext"
@@ -163,26 +160,14 @@ func metrics(vs []value) env.Metrics {
 	return out
 }
 
-// decodeConfig reads options: whole numbers as uint64, or int64 when they are
-// negative, as YAML does.
+// decodeConfig reads options, with the types of numbers that YAML gives.
 func decodeConfig(text string) (map[string]any, error) {
 	if text == "" {
 		return nil, nil
 	}
-	out, err := jsontext.Tree[map[string]any](text, number)
+	out, err := jsontext.Tree[map[string]any](text, jsontext.Whole)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w: %w", ErrFormat, err)
 	}
 	return out, nil
-}
-
-// number reads a number of decodeConfig.
-func number(n json.Number) (any, error) {
-	if strings.ContainsAny(n.String(), ".eE") {
-		return n.Float64()
-	}
-	if u, err := strconv.ParseUint(n.String(), 10, 64); err == nil {
-		return u, nil
-	}
-	return n.Int64()
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vagen/internal/jsontext"
 )
 
 // How responses are read as actions.
@@ -35,7 +37,8 @@ func newMapping(schema map[string]any, format, field string, fixed map[string]an
 	m := &mapping{schema: schema, defs: schema["$defs"], format: format, field: field}
 	raw, err := json.Marshal(fixed)
 	if err == nil {
-		err = json.Unmarshal(raw, &m.fixed) // integers of YAML become those of JSON
+		// Integers of YAML become those of JSON.
+		m.fixed, err = jsontext.Tree[map[string]any](string(raw), jsontext.Exact)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("action_fixed: %w", err)
@@ -147,8 +150,8 @@ func (m *mapping) action(response string) (map[string]any, error) {
 		action[m.field] = m.parse(m.property(m.field), answer)
 		return action, m.check(m.field, action[m.field], 0)
 	}
-	var given map[string]any
-	if err := json.Unmarshal([]byte(answer), &given); err != nil || given == nil {
+	given, err := jsontext.Tree[map[string]any](answer, jsontext.Exact)
+	if err != nil || given == nil {
 		return nil, fmt.Errorf("the answer must be a JSON object, found %q", clip(answer))
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -162,8 +165,8 @@ func (m *mapping) action(response string) (map[string]any, error) {
 
 // parse reads text as a value: as text if the schema allows it, else as JSON.
 func (m *mapping) parse(schema map[string]any, answer string) any {
-	var v any
-	if m.valid(schema, answer, 0) == nil || json.Unmarshal([]byte(answer), &v) != nil {
+	v, err := jsontext.Tree[any](answer, jsontext.Exact)
+	if err != nil || m.valid(schema, answer, 0) == nil {
 		return answer
 	}
 	return v
@@ -244,12 +247,13 @@ func (m *mapping) valid(s map[string]any, v any, depth int) error {
 	if listed && !slices.ContainsFunc(enum, same) || constant && !same(c) || !typed(s, v) {
 		return wrong()
 	}
-	switch v := v.(type) {
-	case float64:
+	if f, ok := number(v); ok {
 		low, bounded := s["minimum"].(float64)
-		if high, ok := s["maximum"].(float64); ok && v > high || bounded && v < low {
+		if high, ok := s["maximum"].(float64); ok && f > high || bounded && f < low {
 			return wrong()
 		}
+	}
+	switch v := v.(type) {
 	case []any:
 		items, _ := s["items"].(map[string]any)
 		for i, x := range v {
@@ -284,14 +288,15 @@ func types(s map[string]any) []string {
 // typed reports whether a value has one of the schema's types.
 func typed(s map[string]any, v any) bool {
 	kind := "null"
-	whole := false
-	switch v := v.(type) {
+	f, whole := number(v)
+	if whole {
+		kind, whole = "number", f == math.Trunc(f)
+	}
+	switch v.(type) {
 	case string:
 		kind = "string"
 	case bool:
 		kind = "boolean"
-	case float64:
-		kind, whole = "number", v == math.Trunc(v)
 	case []any:
 		kind = "array"
 	case map[string]any:
@@ -299,6 +304,16 @@ func typed(s map[string]any, v any) bool {
 	}
 	all := types(s)
 	return len(all) == 0 || slices.Contains(all, kind) || whole && slices.Contains(all, "integer")
+}
+
+// number returns the value of a number, see jsontext.Exact; that of a large integer may be infinite.
+func number(v any) (f float64, ok bool) {
+	if n, large := v.(json.Number); large {
+		f, _ = n.Float64()
+		return f, true
+	}
+	f, ok = v.(float64)
+	return f, ok
 }
 
 func texts(v any) []string {

@@ -163,10 +163,8 @@ func (c *Client) usable(ctx context.Context) error {
 
 // answered is the data of an observation.
 type answered struct {
-	Observation map[string]any `json:"observation"`
-	Reward      any            `json:"reward"`
-	Done        any            `json:"done"`
-	Metadata    map[string]any `json:"metadata"`
+	Observation  map[string]any
+	Reward, Done any
 }
 
 // observe makes text and images of an observation.

@@ -293,14 +293,14 @@ func decode(form websocket.MessageType, raw []byte) (*answered, error) {
 	switch {
 	case err != nil:
 	case f.Type == "observation":
-		a := new(answered)
-		if err = json.Unmarshal(f.Data, a); err == nil && a.Observation != nil {
-			if _, inside := a.Observation["metadata"]; !inside && a.Metadata != nil { // where 0.10.0 has it
-				a.Observation["metadata"] = a.Metadata
+		data, wrong := jsontext.Tree[map[string]any](string(f.Data), jsontext.Exact)
+		if o, ok := data["observation"].(map[string]any); ok && wrong == nil {
+			if _, inside := o["metadata"]; !inside && data["metadata"] != nil { // where 0.10.0 has it
+				o["metadata"] = data["metadata"]
 			}
-			return a, nil
+			return &answered{o, data["reward"], data["done"]}, nil
 		}
-		err = cmp.Or(err, errors.New("observation must be an object"))
+		err = cmp.Or(wrong, errors.New("observation must be an object"))
 	case f.Type == "error":
 		refused := new(fault)
 		if err = json.Unmarshal(f.Data, refused); err == nil {

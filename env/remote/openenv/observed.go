@@ -3,7 +3,6 @@ package openenv
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -15,17 +14,15 @@ import (
 
 // observed is the answer to a reset or a step.
 type observed struct {
-	text    string
-	images  [][]byte // files
-	reward  *float64
-	done    bool
-	outcome *env.Outcome // has the metadata; nil after a reset
+	env.Outcome
+	images [][]byte // files
+	played bool     // it is the answer to a step
 }
 
 // observe encodes the images of what an environment shows.
-func (s *Server) observe(o env.Observation) (*observed, error) {
-	a := &observed{text: o.Text, images: make([][]byte, len(o.Images))}
-	for i, img := range o.Images {
+func (s *Server) observe(o env.Outcome, played bool) (*observed, error) {
+	a := &observed{o, make([][]byte, len(o.Observation.Images)), played}
+	for i, img := range o.Observation.Images {
 		b, err := wire.EncodeImage(img, wire.Format(s.o.Images))
 		if err != nil {
 			return nil, fmt.Errorf("image %d of the observation: %w", i, err)
@@ -45,7 +42,7 @@ func (a *observed) append(dst []byte) []byte {
 	start := len(dst)
 	dst = a.appendMetadata(dst)
 	metadata := dst[start:]
-	dst = appendText(append(dst, `,"text":`...), a.text)
+	dst = appendText(append(dst, `,"text":`...), a.Observation.Text)
 	dst = append(dst, `,"images":[`...)
 	for i, b := range a.images {
 		if i > 0 {
@@ -54,32 +51,37 @@ func (a *observed) append(dst []byte) []byte {
 		dst = append(base64.StdEncoding.AppendEncode(append(dst, '"'), b), '"')
 	}
 	dst = append(dst, `]},"reward":`...)
-	if a.reward == nil {
-		dst = append(dst, "null"...)
+	if pay := a.Reward.Sum(); a.played && floats.Finite(pay) {
+		dst = pyjson.AppendFloat(dst, pay)
 	} else {
-		dst = pyjson.AppendFloat(dst, *a.reward)
+		dst = append(dst, "null"...)
 	}
-	dst = strconv.AppendBool(append(dst, `,"done":`...), a.done)
-	if a.outcome != nil {
+	dst = strconv.AppendBool(append(dst, `,"done":`...), a.Done)
+	if a.played {
 		dst = append(append(dst, `,"metadata":`...), metadata...)
 	}
 	return append(dst, '}')
 }
 
 func (a *observed) appendMetadata(dst []byte) []byte {
-	if a.outcome == nil {
+	if !a.played {
 		return append(dst, "{}"...)
 	}
-	dst = strconv.AppendBool(append(dst, `{"success":`...), a.outcome.Success)
-	dst = appendMetrics(append(dst, `,"turn_metrics":`...), a.outcome.Turn)
-	dst = appendMetrics(append(dst, `,"traj_metrics":`...), a.outcome.Trajectory)
+	dst = strconv.AppendBool(append(dst, `{"success":`...), a.Success)
+	dst = appendMetrics(append(dst, `,"turn_metrics":`...), a.Turn)
+	dst = appendMetrics(append(dst, `,"traj_metrics":`...), a.Trajectory)
 	return append(dst, '}')
 }
 
 // appendMetrics writes the metrics that JSON can express.
 func appendMetrics(dst []byte, m env.Metrics) []byte {
 	dst = append(dst, '{')
-	for _, name := range slices.Sorted(maps.Keys(m)) {
+	names := make([]string, 0, 8) // most often enough, and not on the heap
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		if v := m[name]; floats.Finite(v) {
 			if dst[len(dst)-1] != '{' {
 				dst = append(dst, ',')

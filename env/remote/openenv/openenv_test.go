@@ -297,6 +297,9 @@ func TestResponsesBecomeActions(t *testing.T) {
 		{"json", `<answer>{"move":"right","n":2.5}</answer>`,
 			`field "n": it must be integer at least 1 at most 9, found 2.5`, nil},
 		{"json", `<answer>{"move":"right","n":12}</answer>`, "found 12", nil},
+		{"json", `<answer>{"move":"right","n":9007199254740993}</answer>`, "found 9007199254740993", nil},
+		{"json", `<answer>{"move":"right","to":[9007199254740993]}</answer>`, "",
+			map[string]any{"move": "right", "to": []any{json.Number("9007199254740993")}}},
 		{"json", `<answer>{"move":"right","to":["a"]}</answer>`, `field "to": element 0: it must be number, found a`, nil},
 		{"json", `<answer>{"move":"right","up":1}</answer>`, `field "up": it is unknown, the action has move, n, to`, nil},
 		{"json", `<answer>{"n":1}</answer>`, `field "move": it is missing, must be one of left, right`, nil},
@@ -387,4 +390,15 @@ func TestPicturesOfNumbers(t *testing.T) {
 		_, err = pictures(bad, &room, 9)
 		require.Error(t, err)
 	}
+}
+
+// TestLargeIntegersAreShown as the server sends them.
+func TestLargeIntegersAreShown(t *testing.T) {
+	a, err := decode(websocket.MessageText, []byte(`{"type":"observation","data":{"observation":{"id":9007199254740993,
+		"x":2.0},"reward":1,"done":false}}`))
+	require.NoError(t, err)
+	o, err := (&Client{o: defaults()}).outcome(a)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id":9007199254740993,"x":2}`, o.Observation.Text)
+	require.Contains(t, o.Observation.Text, "9007199254740993", "which JSONEq does not compare")
 }

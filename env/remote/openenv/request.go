@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"vagen/internal/jsontext"
 	"vagen/internal/transport"
 )
 
@@ -101,9 +102,7 @@ func parseStep(raw []byte) (response string, ok bool) {
 			return "", false
 		}
 	}
-	// More than the value of response is no JSON here.
-	ok = bytes.HasPrefix(bytes.TrimLeft(raw, whiteSpace), []byte{'"'}) && json.Unmarshal(raw, &response) == nil
-	return response, ok
+	return jsontext.Text(bytes.Trim(raw, whiteSpace)) // more than the value of response is no JSON here
 }
 
 // parse reads a frame. Bytes that are not UTF-8 are read as U+FFFD.

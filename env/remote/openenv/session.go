@@ -13,7 +13,6 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote/internal/wire"
-	"vagen/internal/floats"
 	"vagen/internal/jsontext"
 )
 
@@ -215,7 +214,7 @@ func (one *session) reset(r resetRequest) (*observed, error) {
 	}
 	one.steps = 0
 	one.episode = cmp.Or(r.episode, wire.NewID())
-	return one.s.observe(o)
+	return one.s.observe(env.Outcome{Observation: o}, false)
 }
 
 func (one *session) step(response string) (*observed, error) {
@@ -224,15 +223,7 @@ func (one *session) step(response string) (*observed, error) {
 		return nil, err
 	}
 	one.steps++
-	a, err := one.s.observe(out.Observation)
-	if err != nil {
-		return nil, err
-	}
-	if sum := out.Reward.Sum(); floats.Finite(sum) {
-		a.reward = &sum
-	}
-	a.done, a.outcome = out.Done, &out
-	return a, nil
+	return one.s.observe(out, true)
 }
 
 // guarded makes a call of the environment with its time limit; a panic is an error.
