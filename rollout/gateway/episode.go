@@ -116,7 +116,9 @@ func (e *Episode) ask(r *dialect.Request, marked bool) (*call, *dialect.Error) {
 	if err := e.decode(ms); err != nil {
 		return nil, err
 	}
-	c := &call{stops: r.Stop, tools: r.Calls && r.Tools != "", turn: -1, waiting: 1, done: make(chan struct{})}
+	shown := func(m dialect.Message) bool { return m.Replaced == dialect.Tools } // with this call or an earlier one
+	c := &call{stops: r.Stop, turn: -1, waiting: 1, done: make(chan struct{})}
+	c.tools = r.Calls && slices.ContainsFunc(ms, shown)
 	c.messages = e.messages(place.Delta, place.Parent == nil)
 	if place.Parent != nil {
 		place.Parent.Value.delivered = true
@@ -190,14 +192,16 @@ func whole(n *node) []dialect.Message {
 func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error) {
 	var out, earlier []dialect.Message
 	var last *node
-	for i, m := range r.Messages {
+	for _, m := range r.Messages {
 		if m.Role != dialect.Reference {
-			out, last = append(out, m), nil
+			if last == nil || !partOf(m, last.Answer) {
+				out, last = append(out, m), nil
+			}
 			continue
 		}
 		n := e.items[trimID(m.ID)]
 		if n == nil {
-			return nil, refusal(fmt.Sprintf("input[%d].id", i), "%q is no item of this episode", m.ID)
+			return nil, refusal(m.Text, "%q is no item of this episode", m.ID)
 		}
 		if n != last { // the items of an answer are one message
 			out, last = append(out, answered(n.Answer)), n
@@ -217,6 +221,14 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error
 		})
 	}
 	return withTools(slices.Concat(out[:lead], earlier, out[lead:]), r.Tools), nil
+}
+
+// partOf reports whether a message repeats calls of an answer: the AI SDK of Vercel refers to a text, and sends the
+// calls beside it.
+func partOf(m dialect.Message, a *dialect.Answer) bool {
+	return m.Role == dialect.Assistant && m.Text == "" && !slices.ContainsFunc(m.Calls, func(c dialect.Call) bool {
+		return !slices.ContainsFunc(a.Calls, func(o dialect.Call) bool { return o.ID == c.ID })
+	})
 }
 
 // answered is an answer as the message that comes back.

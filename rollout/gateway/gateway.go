@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 	"vagen/rollout/gateway/internal/dialect"
 )
@@ -181,9 +182,11 @@ func (g *Gateway) remove(e *Episode) {
 
 // wish is what a client asks for that takes an episode.
 type wish struct {
-	Task  any    `json:"task"`
-	Group *int   `json:"group"`
-	Seed  *int64 `json:"seed"`
+	Task  json.RawMessage `json:"task"`
+	Group *int            `json:"group"`
+	Seed  *int64          `json:"seed"`
+
+	fields map[string]any // of Task; a text is the field "name"
 }
 
 // claim takes the first waiting episode that fits a client, nil if there is none.
@@ -208,8 +211,8 @@ func (g *Gateway) claim(q wish) *Episode {
 
 // set makes an episode what the client asks for.
 func (q wish) set(e *Episode) {
-	if fields, _ := q.fields(); fields != nil { // open has checked it
-		e.Task = fields
+	if q.fields != nil {
+		e.Task = q.fields
 	}
 	if q.Group != nil {
 		e.Group = *q.Group
@@ -219,17 +222,21 @@ func (q wish) set(e *Episode) {
 	}
 }
 
-// fields are those of the task that a client names. A text is the field "name".
-func (q wish) fields() (map[string]any, *dialect.Error) {
-	switch task := q.Task.(type) {
-	case nil:
-		return nil, nil
-	case string:
-		return map[string]any{"name": task}, nil
-	case map[string]any:
-		return task, nil
+// readTask sets the fields. Their numbers have the types of a configuration's.
+func (q *wish) readTask() *dialect.Error {
+	if len(q.Task) == 0 {
+		return nil
 	}
-	return nil, refusal("task", "must be a text or an object")
+	var name *string
+	if json.Unmarshal(q.Task, &name) == nil {
+		if name != nil {
+			q.fields = map[string]any{"name": *name}
+		}
+		return nil
+	}
+	fields, err := jsontext.Tree[map[string]any](string(q.Task), jsontext.Whole)
+	q.fields = fields
+	return dialect.Undecoded(err, "task")
 }
 
 // fits reports whether an episode is what a client asks for: every field of its task that the client names
@@ -238,9 +245,8 @@ func (q wish) fits(e *Episode) bool {
 	if q.Group != nil && *q.Group != e.Group || q.Seed != nil && *q.Seed != e.Seed {
 		return false
 	}
-	fields, _ := q.fields() // open has checked it
-	for k, v := range fields {
-		asked, _ := json.Marshal(v) // numbers of YAML and JSON have different types
+	for k, v := range q.fields {
+		asked, _ := json.Marshal(v) // lists and numbers of a program may have other types
 		has, err := json.Marshal(e.Task[k])
 		if err != nil || !bytes.Equal(asked, has) {
 			return false

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -49,11 +50,14 @@ func TestOddRequestsCorruptNoRow(t *testing.T) {
 			{chat, `{"messages": [{"role": "user", "content": "` + strings.Repeat("long ", 400_000) + `"}]}`, 400,
 				"context_length_exceeded"},
 			{chat, picture("data:text/plain;base64,aGVsbG8="), 400, "must be PNG, JPEG or GIF"},
+			{chat, picture("data:text/plain;base64,aGVsbG8="), 400, `"param":"messages[0].content[0].image_url"`},
 			{chat, picture("data:image/png,plain"), 400, "messages[0].content[0].image_url: "},
 			{chat, `{"messages": [{"role": "tool", "tool_call_id": "none", "content": "12"}], "unknown": [{}]}`, 200, `"four"`},
 			{chat, `{"messages": [{"role": "system", "content": "alone"}]}`, 400, "must be the user's"},
 			{responses, `{"input": []}`, 400, "input: empty"},
 			{responses, `{"model": "policy"}`, 400, "input: missing"},
+			{responses, `{"instructions": "x", "input": [{"role": "user", "content": "y"}, {"type": "item_reference", "id": "z"}]}`,
+				400, `"param":"input[1].id"`},
 			{responses, `{"input": "x", "previous_response_id": "resp_none"}`, 400, `"param":"previous_response_id"`},
 			{responses, `{"input": "x", "conversation": "conv_1"}`, 400, "conversation: not allowed"},
 			{messages, `{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}`, 200, `"four"`},
@@ -142,4 +146,80 @@ func TestInstructionsAreReplacedAlone(t *testing.T) {
 	require.True(t, strings.HasPrefix(third, "[system]Be long.\n\nUse metres.\n\n# Tools"), third)
 	require.Contains(t, third, `"name":"g"`)
 	require.NotContains(t, third, `"name":"f"`)
+}
+
+// TestAFollowUpMayCallEarlierTools: with previous_response_id the policy is shown the tools of the earlier request, so that
+// its calls are read, unless the client wants none.
+func TestAFollowUpMayCallEarlierTools(t *testing.T) {
+	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
+		ask := func(fields string) (id, kind string) {
+			code, _, a := post(t, e.URL+"/v1/responses", "", `{`+fields+`"input": "x"}`)
+			require.Equal(t, 200, code, a)
+			return a["id"].(string), a["output"].([]any)[0].(map[string]any)["type"].(string)
+		}
+		id, kind := ask(`"tools": [{"type": "function", "name": "f"}], `)
+		require.Equal(t, "function_call", kind)
+		_, kind = ask(`"previous_response_id": "` + id + `", `)
+		require.Equal(t, "function_call", kind)
+		_, kind = ask(`"tool_choice": "none", "previous_response_id": "` + id + `", `)
+		require.Equal(t, "message", kind)
+		_, kind = ask("")
+		require.Equal(t, "message", kind)
+		return &Score{Reward: 1}, nil
+	}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	call := func(policy.Prompt) string { return "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>" }
+	tr := play(t, g, &scripted{next: call}, nil)
+	require.NoError(t, tr.Err)
+	checkRows(t, tr)
+}
+
+// TestTasksOfClientsAreThoseOfConfigurations: numbers have the same types, and large ones are not rounded.
+func TestTasksOfClientsAreThoseOfConfigurations(t *testing.T) {
+	for text, want := range map[string]map[string]any{
+		`{"id": 9007199254740993, "x": 0.5}`: {"id": uint64(9007199254740993), "x": 0.5}, `"sum"`: {"name": "sum"}, "null": nil, "": nil,
+	} {
+		q, e := wish{Task: json.RawMessage(text)}, new(Episode)
+		require.Nil(t, q.readTask(), text)
+		require.True(t, q.fits(&Episode{Task: want}), text)
+		q.set(e)
+		require.Equal(t, want, e.Task, text)
+	}
+	for text, want := range map[string]string{`[]`: "task: array is not allowed, must be an object",
+		`{"x": 18446744073709551616}`: "task: not valid JSON: strconv.ParseInt: "} {
+		bad := (&wish{Task: json.RawMessage(text)}).readTask()
+		require.NotNil(t, bad, text)
+		require.ErrorContains(t, bad, want)
+	}
+}
+
+// TestCallsBesideAReferenceAreThoseOfTheAnswer: the AI SDK of Vercel refers to the text of an answer and sends its calls, so
+// that they came twice. Calls of another answer are not part of it.
+func TestCallsBesideAReferenceAreThoseOfTheAnswer(t *testing.T) {
+	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
+		ask := func(history string) map[string]any {
+			code, _, a := post(t, e.URL+"/v1/responses", "", `{"tools": [{"type": "function", "name": "f"}], "input": [
+				{"role": "user", "content": "x"}`+history+`]}`)
+			require.Equal(t, 200, code, a)
+			return a
+		}
+		output := ask("")["output"].([]any)
+		id, call := output[0].(object)["id"].(string), output[1].(object)["call_id"].(string)
+		reference := `, {"type": "item_reference", "id": "` + id + `"}`
+		ask(reference + `, {"type": "function_call", "call_id": "` + call + `", "name": "f", "arguments": "{\"a\": 1}"},
+			{"type": "function_call_output", "call_id": "` + call + `", "output": "12"}`)
+		ask(reference + `, {"type": "function_call", "call_id": "other", "name": "g", "arguments": "{}"},
+			{"type": "function_call_output", "call_id": "other", "output": "13"}`)
+		return &Score{Reward: 1}, nil
+	}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	call := func(policy.Prompt) string {
+		return "Look.<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\":1}}\n</tool_call>"
+	}
+	tr := play(t, g, &scripted{next: call}, nil)
+	require.NoError(t, tr.Err)
+	checkRows(t, tr)
+	require.Equal(t, []int{0, 0, 1}, []int{tr.Turns[0].Row, tr.Turns[1].Row, tr.Turns[2].Row})
 }

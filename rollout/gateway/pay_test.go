@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"image"
 	"image/png"
 	"net/http/httptest"
@@ -136,7 +137,8 @@ func TestGatewaysAreSharedByEqualOptions(t *testing.T) {
 func TestTasksAreComparedByValue(t *testing.T) {
 	e := &Episode{Task: map[string]any{"a": []any{uint64(1), map[string]any{"b": 2}}}}
 	for want, b := range map[bool]float64{true: 2, false: 3} {
-		asked := wish{Task: map[string]any{"a": []any{1.0, map[string]any{"b": b}}}}
+		asked := wish{Task: fmt.Appendf(nil, `{"a": [1, {"b": %v}]}`, b)}
+		require.Nil(t, asked.readTask())
 		require.Equal(t, want, asked.fits(e))
 	}
 }

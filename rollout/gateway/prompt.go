@@ -90,18 +90,18 @@ func (e *Episode) decode(ms []dialect.Message) *dialect.Error {
 			if _, seen := e.images[im.Hash]; !seen {
 				width, height, err := imagefile.Size(im.Data)
 				if err != nil {
-					return refusal("", "image %d of message %d: %v, must be PNG, JPEG or GIF", k, i, err)
+					return refusal(im.Field, "%v, must be PNG, JPEG or GIF", err)
 				}
 				if pixels += width * height; width > maxSide || height > maxSide || pixels > maxPixels {
-					return refusal("", "image %d of message %d has %d by %d pixels, at most %d a side and %d in a call are allowed", k,
-						i, width, height, maxSide, maxPixels)
+					return refusal(im.Field, "an image of %d by %d pixels, at most %d a side and %d in a call are allowed", width,
+						height, maxSide, maxPixels)
 				}
 				if e.pixels+width*height > maxHeld {
 					return refusal("", "the images of the episode have more than %d pixels", maxHeld)
 				}
 				picture, err := imagefile.Decode(im.Data)
 				if err != nil {
-					return refusal("", "image %d of message %d: %v", k, i, err)
+					return refusal(im.Field, "%v", err)
 				}
 				e.pixels += width * height
 				if e.images == nil {

@@ -259,7 +259,7 @@ func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 	var q wish
 	bad := g.read(w, r, &q)
 	if bad == nil {
-		_, bad = q.fields()
+		bad = q.readTask()
 	}
 	if bad != nil {
 		fail(w, r, bad)

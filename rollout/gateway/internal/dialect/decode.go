@@ -10,9 +10,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"vagen/env"
+	"vagen/internal/jsontext"
+	"vagen/internal/transport"
 )
 
 // unmarshal decodes JSON.
@@ -50,7 +51,7 @@ func plainType(name string) string {
 		return "a " + name
 	case strings.HasPrefix(name, "[]"):
 		return "a list"
-	case strings.Contains(name, "int") || strings.Contains(name, "float"):
+	case strings.HasPrefix(name, "int") || strings.HasPrefix(name, "float"):
 		return "a number"
 	}
 	return "an object"
@@ -192,7 +193,7 @@ func (r *Request) stop(field string, raw json.RawMessage) *Error {
 	if !given(raw) {
 		return nil
 	}
-	if one, ok := quoted(raw); ok {
+	if one, ok := jsontext.Text(raw); ok {
 		r.Stop = []string{one}
 	} else if err := unmarshal(raw, field, &r.Stop); err != nil {
 		return err
@@ -299,23 +300,12 @@ type source struct {
 	URL  string `json:"url"`
 }
 
-// quoted decodes a JSON string that encoding/json has found valid. ok is false for other values.
-func quoted(raw json.RawMessage) (s string, ok bool) {
-	if len(raw) == 0 || raw[0] != '"' {
-		return "", false
-	}
-	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner), true
-	}
-	return s, json.Unmarshal(raw, &s) == nil
-}
-
 // content adds a text, or a list of parts, to a message.
 func (r *Request) content(m *Message, raw json.RawMessage, field string) *Error {
 	if !given(raw) {
 		return nil
 	}
-	if text, ok := quoted(raw); ok {
+	if text, ok := jsontext.Text(raw); ok {
 		m.Text = join(m.Text, env.WithoutMarks(text))
 		return nil
 	}
@@ -380,14 +370,9 @@ func (m *Message) file(text []byte, field string) *Error {
 		return Bad(field, "not base64: %v", err)
 	}
 	m.Text = join(m.Text, ImageMark)
-	m.Images = append(m.Images, Image{Data: data[:n], Hash: sha256.Sum256(data[:n])})
+	m.Images = append(m.Images, Image{data[:n], sha256.Sum256(data[:n]), field})
 	return nil
 }
 
 // short shortens a value for an error.
-func short(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
-}
+func short(s string) string { return transport.Clip(s, 60) }

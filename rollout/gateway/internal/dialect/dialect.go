@@ -45,7 +45,7 @@ const ImageMark = env.ImageMark
 // Message is a message of a conversation. The texts of its parts are joined by line breaks.
 type Message struct {
 	Role   string
-	Text   string // with ImageMark for each of Images
+	Text   string // with ImageMark for each of Images; of a Reference the field that names the item
 	Images []Image
 	Calls  []Call // of the assistant
 	ID     string // of the item that a Reference names
@@ -56,8 +56,9 @@ type Message struct {
 
 // Image is an image's file.
 type Image struct {
-	Data []byte
-	Hash [sha256.Size]byte // of Data
+	Data  []byte
+	Hash  [sha256.Size]byte // of Data
+	Field string            // of the request
 }
 
 // Call is a call of a tool. Arguments is the text that the model wrote; it may be no JSON.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"vagen/internal/jsontext"
 )
 
 // ToolCall is a call of a tool in the form of chat completions.
@@ -25,7 +27,7 @@ func (f Function) Call(id string) Call {
 
 // text returns the text of a JSON string, and other JSON as it is.
 func text(raw json.RawMessage) string {
-	if s, ok := quoted(raw); ok || !given(raw) {
+	if s, ok := jsontext.Text(raw); ok || !given(raw) {
 		return s
 	}
 	return string(raw)
@@ -90,7 +92,7 @@ func (r *Request) message(role string, content json.RawMessage, at, name string,
 
 // input reads the input of Responses, a text or items.
 func (r *Request) input(raw json.RawMessage) *Error {
-	if _, ok := quoted(raw); ok {
+	if _, ok := jsontext.Text(raw); ok {
 		return r.message(User, raw, "input", "")
 	}
 	var items []item
@@ -127,7 +129,7 @@ func (r *Request) item(in *item, field string) *Error {
 		return r.message(Tool, in.Output, field, ".output")
 	case "reasoning":
 	case "item_reference":
-		r.Messages = append(r.Messages, Message{Role: Reference, ID: in.ID})
+		r.Messages = append(r.Messages, Message{Role: Reference, ID: in.ID, Text: field + ".id"})
 	default:
 		return Bad(field+".type", "%q is not allowed, must be message, function_call, function_call_output, reasoning or "+
 			"item_reference", short(in.Type))

@@ -19,6 +19,11 @@ func TestArgumentsAreRecognised(t *testing.T) {
 		{`{"a"`, `{}`, true},
 		{`[1]`, `[1]`, true},
 		{`[1]`, `[2]`, false},
+		{`{"a": 1234567890123456789}`, `{"a": 1234567890123456788}`, false},
+		{`{"a": 1234567890123456789}`, `{"a": 1234567890123456800}`, true}, // from JavaScript, or any of Go
+		{`{"a": 1234567890123456789}`, `{"a": 1.2345678901234568e18}`, true},
+		{`{"a": 12345678901234567891}`, `{"a": 12345678901234567892}`, false},
+		{`[-0]`, `[0]`, true},
 	} {
 		require.Equal(t, c.want, sameArguments(c.wrote, c.got), "%s, %s", c.wrote, c.got)
 	}
