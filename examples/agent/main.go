@@ -15,57 +15,52 @@ import (
 
 type object = map[string]any
 
-const tools = `[{"type": "function", "function": {"name": "guess", "description": "guesses the number", "parameters":
-	{"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}}}]`
+var tools = json.RawMessage(`[{"type": "function", "function": {"name": "guess", "description": "guesses the number",
+	"parameters": {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}}}]`)
 
 // main lets the model guess at most twice, and reports the reward: 1 for the first guess, 0.5 for the second.
 func main() {
-	seed := must(strconv.Atoi(os.Getenv("VAGEN_SEED")))
+	seed, _ := strconv.Atoi(os.Getenv("VAGEN_SEED"))
+	colour := []string{"red", "blue"}[seed%2]
 	ms := []any{object{"role": "system", "content": "Find the number."},
-		object{"role": "user", "content": "The box is " + []string{"red", "blue"}[seed%2] + "."}}
+		object{"role": "user", "content": "The box is " + colour + "."}}
 	reward := 0.0
-	for turn := 1; turn <= 2 && reward == 0; turn++ {
-		var answer struct {
-			Choices []struct{ Message json.RawMessage }
-		}
-		post(os.Getenv("OPENAI_BASE_URL")+"/chat/completions",
-			object{"model": "policy", "messages": ms, "tools": json.RawMessage(tools)}, &answer)
-		var said struct {
-			Calls []struct {
-				ID       string
-				Function struct{ Arguments string }
-			} `json:"tool_calls"`
-		}
-		_ = json.Unmarshal(answer.Choices[0].Message, &said) // what is no message has no calls
-		ms = append(ms, answer.Choices[0].Message)
-		for _, c := range said.Calls {
+	for turn := 1.0; turn <= 2 && reward == 0; turn++ {
+		answer := post(os.Getenv("OPENAI_BASE_URL")+"/chat/completions",
+			object{"model": "policy", "messages": ms, "tools": tools})
+		message := answer["choices"].([]any)[0].(object)["message"].(object)
+		ms = append(ms, message)
+		calls, _ := message["tool_calls"].([]any)
+		for _, c := range calls {
 			result, arguments := "wrong", struct{ Number int }{}
-			if json.Unmarshal([]byte(c.Function.Arguments), &arguments) == nil && arguments.Number == seed%2+1 {
-				result, reward = "right", 1/float64(turn)
+			text := c.(object)["function"].(object)["arguments"].(string)
+			if json.Unmarshal([]byte(text), &arguments) == nil && arguments.Number == seed%2+1 {
+				result, reward = "right", 1/turn
 			}
-			ms = append(ms, object{"role": "tool", "tool_call_id": c.ID, "content": result})
+			ms = append(ms, object{"role": "tool", "tool_call_id": c.(object)["id"], "content": result})
 		}
-		if len(said.Calls) == 0 {
+		if len(calls) == 0 {
 			ms = append(ms, object{"role": "user", "content": "Use the tool."})
 		}
 	}
-	post(os.Getenv("VAGEN_EPISODE_URL")+"/reward", object{"reward": reward, "success": reward == 1}, new(object))
+	post(os.Getenv("VAGEN_EPISODE_URL")+"/reward", object{"reward": reward, "success": reward == 1})
 }
 
-func post(url string, body, answer any) {
-	r := must(http.NewRequest("POST", url, bytes.NewReader(must(json.Marshal(body)))))
-	r.Header.Set("Authorization", "Bearer "+os.Getenv("OPENAI_API_KEY"))
-	got := must(http.DefaultTransport.RoundTrip(r))
-	defer got.Body.Close()
-	if err := json.NewDecoder(got.Body).Decode(answer); err != nil || got.StatusCode >= 300 {
-		log.Fatal(url, ": ", got.Status, " ", err)
-	}
-}
-
-// must ends the program with an error, and the episode with it.
-func must[T any](v T, err error) T {
+// post sends a request and returns the answer. An error ends the program, and the episode with it.
+func post(url string, body object) (answer object) {
+	raw, _ := json.Marshal(body)
+	r, err := http.NewRequest("POST", url, bytes.NewReader(raw))
 	if err != nil {
 		log.Fatal(err)
 	}
-	return v
+	r.Header.Set("Authorization", "Bearer "+os.Getenv("OPENAI_API_KEY"))
+	got, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer got.Body.Close()
+	if err := json.NewDecoder(got.Body).Decode(&answer); err != nil || got.StatusCode >= 300 {
+		log.Fatal(url, ": ", got.Status, " ", err)
+	}
+	return answer
 }
