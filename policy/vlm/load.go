@@ -166,15 +166,10 @@ func (m *Model) newGenerator() *generate.Generator {
 	return generate.New(m.text, s, w)
 }
 
-// largeModel is the model size in bytes from which fragmentation by other work is worth the
-// time of returning memory to the system.
-const largeModel = 128 << 20
-
 // prepare ends all conversations before learning, because it needs their memory and changes the weights.
 func (m *Model) prepare(b *policy.Batch) {
 	m.gen.DropSessions()
-	first := m.text.Pictures.MarkTraining()
-	if _, held := m.dev.Live(); first || held >= largeModel {
+	if first := m.text.Pictures.MarkTraining(); first || m.dev.Large() {
 		device.Trim() // memory of generation and scoring
 	}
 	if b != nil {

@@ -141,6 +141,9 @@ func (d *Device) Live() (arrays, bytes int64) { return d.arrays.Load(), d.bytes.
 // Accelerator reports whether arrays are in memory separate from the host's.
 func (d *library) Accelerator() bool { return strings.Contains(d.name, "cuda") }
 
+// Large reports whether arrays need so much memory that returning what other work leaves is worth its time.
+func (d *Device) Large() bool { return d.bytes.Load() >= 128<<20 }
+
 // Resident returns the bytes of the process's memory that arrays use.
 func (d *Device) Resident() int64 {
 	if d.Accelerator() {

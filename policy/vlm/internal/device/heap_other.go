@@ -4,3 +4,6 @@ package device
 
 // Trim does nothing here.
 func Trim() {}
+
+// Reuse does nothing here.
+func (*Device) Reuse() (done func()) { return func() {} }

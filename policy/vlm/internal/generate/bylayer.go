@@ -134,6 +134,9 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 	}
 	own.Own(out...)
 	x, angles := out[0], out[1:]
+	if x.Bytes() >= 1<<20 { // what layers need for less stays in the heap anyway
+		defer n.Dev.Reuse()()
+	}
 	var cache []*device.Array
 	for i, weights := range w.Layers {
 		all := append(slices.Clone(weights), x, angles[0], angles[1], fresh)
