@@ -72,7 +72,7 @@ func (m *Model) teacher() (*model.Config, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	t, err := readConfig(dir)
+	t, err := model.ReadConfig(dir)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w: ReferencePath: %w", ErrOption, err)
 	}
@@ -116,7 +116,7 @@ func (m *Model) checkCriticConfig() error {
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); errors.Is(err, fs.ErrNotExist) {
 		return nil // an adapter, or weights alone
 	}
-	c, err := readConfig(dir)
+	c, err := model.ReadConfig(dir)
 	if err != nil {
 		return fmt.Errorf("vlm: %w: CriticPath: %w", ErrOption, err)
 	}

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"vagen/internal/regular"
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
@@ -74,27 +72,14 @@ func Open(ctx context.Context, dir string, o Options) (*Model, error) {
 	return m, nil
 }
 
-// readConfig reads the architecture of a folder.
-func readConfig(dir string) (*model.Config, error) {
-	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
-	if err != nil {
-		return nil, fmt.Errorf("vlm: %w", err)
-	}
-	cfg, err := model.ParseConfig(raw)
-	if err != nil {
-		return nil, fmt.Errorf("vlm: %s: %w", dir, err)
-	}
-	return cfg, nil
-}
-
 // describe is the part of Open that needs no device and reads no weights.
 func describe(dir string, o Options) (*Model, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	cfg, err := readConfig(dir)
+	cfg, err := model.ReadConfig(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("vlm: %w", err)
 	}
 	if cfg.Critic {
 		return nil, fmt.Errorf("vlm: %w: %s is a critic, which cannot generate; use it as CriticPath", ErrOption, dir)

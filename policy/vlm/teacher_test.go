@@ -44,7 +44,7 @@ func TestOpenAndCheckRefuseTeachers(t *testing.T) {
 	}
 	_, err := Check(ctx, dir, Options{Reference: true, ReferencePath: other})
 	require.NoError(t, err)
-	refused(filepath.Join(dir, "missing"), "ReferencePath: vlm: open ")
+	refused(filepath.Join(dir, "missing"), "ReferencePath: open ")
 	refused(vlmtest.Folder(t, model.Llama, nil), "a teacher must be a model of the policy's family qwen3")
 	require.NoError(t, os.Truncate(filepath.Join(other, "model.safetensors"), 100))
 	refused(other, "model.safetensors")

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"vagen/internal/endtokens"
 	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 )
 
 // ErrConfig is wrapped by every error about a config.json.
@@ -86,6 +88,19 @@ type configVision struct {
 	InChannels int    `json:"in_channels"`
 	Positions  int    `json:"num_position_embeddings"`
 	Deepstack  []int  `json:"deepstack_visual_indexes"`
+}
+
+// ReadConfig reads the config.json of a folder.
+func ReadConfig(dir string) (*Config, error) {
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := ParseConfig(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return cfg, nil
 }
 
 // ParseConfig reads a config.json, flat or nested. The error lists all problems

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -20,9 +19,7 @@ import (
 // Together 200,704 numbers in matrices and 832 in vectors, 806,144 bytes in float32; a token
 // has 3·2·32 = 192 keys and values. The figures below follow from these by hand.
 func TestCostsOfTheRecordedModelFollowFromItsShape(t *testing.T) {
-	raw, err := os.ReadFile("../../../../testdata/vlm/qwen2_5_vl-tied/checkpoint/config.json")
-	require.NoError(t, err)
-	cfg, err := model.ParseConfig(raw)
+	cfg, err := model.ReadConfig("../../../../testdata/vlm/qwen2_5_vl-tied/checkpoint")
 	require.NoError(t, err)
 	matrices, vectors := cfg.DecoderNumbers()
 	require.Equal(t, [2]int64{200704, 832}, [2]int64{matrices, vectors})

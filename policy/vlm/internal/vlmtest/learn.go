@@ -104,9 +104,7 @@ func (p Parts) PlayedBatch(t testing.TB) *policy.Batch {
 // ConfigOf reads a folder's config.json.
 func ConfigOf(t testing.TB, dir string) *model.Config {
 	t.Helper()
-	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
-	require.NoError(t, err)
-	cfg, err := model.ParseConfig(raw)
+	cfg, err := model.ReadConfig(dir)
 	require.NoError(t, err)
 	return cfg
 }

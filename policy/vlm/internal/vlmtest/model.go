@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/stretchr/testify/require"
 
-	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
@@ -91,11 +90,7 @@ func Open(t testing.TB, dir string, o Options) *Model {
 func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 	m = &Model{}
 	log := slog.New(slog.DiscardHandler)
-	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
-	if err != nil {
-		return nil, err
-	}
-	if m.Cfg, err = model.ParseConfig(raw); err != nil {
+	if m.Cfg, err = model.ReadConfig(dir); err != nil {
 		return nil, err
 	}
 	if m.Text, err = generate.OpenEncoder(dir, m.Cfg, nil); err != nil {
@@ -140,11 +135,7 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 	}
 	var teacher *model.Config
 	if o.TeacherDir != "" {
-		raw, err := regular.ReadFile(filepath.Join(o.TeacherDir, "config.json"))
-		if err != nil {
-			return err
-		}
-		if teacher, err = model.ParseConfig(raw); err != nil {
+		if teacher, err = model.ReadConfig(o.TeacherDir); err != nil {
 			return err
 		}
 		teacher.Rescale, teacher.NormMean, teacher.NormStd = m.Cfg.Rescale, m.Cfg.NormMean, m.Cfg.NormStd
