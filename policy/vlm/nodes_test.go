@@ -18,55 +18,41 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/mpi/mpitest"
+	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
 
-// node is a rank of this process that follows.
-type node struct {
-	stop  context.CancelFunc
-	ended chan error
-	state map[string]string // digests after following
-}
-
 // startNodes opens count-1 models that follow, each as a rank, and returns the options of the leader.
-func startNodes(t testing.TB, dir string, o Options, count int, change func(o *Options)) (Options, []*node) {
+func startNodes(
+	t testing.TB, dir string, o Options, count int, change func(o *Options),
+) (Options, []*vlmtest.Rank) {
 	t.Helper()
 	o.Backend, o.MicroTokens, o.HeadTokens = cmp.Or(o.Backend, backend.Go), 128, 64
 	o.Nodes = Nodes{Count: count, Timeout: time.Minute}
-	worlds := mpitest.Worlds(count)
-	var out []*node
-	for _, w := range worlds[1:] {
+	lead := o
+	var others []*vlmtest.Rank
+	lead.Nodes.world, others = vlmtest.Ranks(t, count, func(ctx context.Context, w mpi.World) (map[string]string, error) {
 		theirs := o
 		theirs.Nodes.world = w
 		if change != nil {
 			change(&theirs)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		n := &node{stop: cancel, ended: make(chan error, 1)}
-		go func() { n.ended <- n.follow(ctx, dir, theirs) }()
-		out = append(out, n)
-	}
-	o.Nodes.world = worlds[0]
-	return o, out
-}
-
-func (n *node) follow(ctx context.Context, dir string, o Options) (err error) {
-	m, err := Open(ctx, dir, o)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	if err := m.Connect(ctx); err != nil {
-		return err
-	}
-	if err := m.Follow(ctx); err != nil {
-		return err
-	}
-	n.state, err = vlmtest.Digests(m.sets)
-	return err
+		m, err := Open(ctx, dir, theirs)
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		if err := m.Connect(ctx); err != nil {
+			return nil, err
+		}
+		if err := m.Follow(ctx); err != nil {
+			return nil, err
+		}
+		return vlmtest.Digests(m.sets)
+	})
+	return lead, others
 }
 
 // learnOnce takes a step without playing.
@@ -99,12 +85,12 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 		err := m.Connect(t.Context())
 		require.ErrorIs(t, err, nodes.ErrConfig)
 		require.ErrorContains(t, err, says)
-		require.ErrorContains(t, <-others[0].ended, "must be the same")
+		require.ErrorContains(t, <-others[0].Ended, "must be the same")
 	}
 	o, others := startNodes(t, other, Options{}, 2, nil)
 	err := openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorContains(t, err, "SHA-256 of config.json is ")
-	require.Error(t, <-others[0].ended)
+	require.Error(t, <-others[0].Ended)
 
 	changed := vlmtest.Folder(t, model.Qwen2, nil)
 	require.NoError(t, os.Remove(filepath.Join(changed, "model.safetensors")))
@@ -112,7 +98,7 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 	o, others = startNodes(t, changed, Options{}, 2, nil)
 	err = openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorContains(t, err, "SHA-256 of the weights of the policy is ")
-	require.Error(t, <-others[0].ended)
+	require.Error(t, <-others[0].Ended)
 }
 
 // TestALostNodeEndsTheCall: the leader returns an error, and its weights are those of a whole step.
@@ -127,16 +113,16 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	before := partsOf(m).StateOf(t)
 	require.ErrorIs(t, learnOnce(t.Context(), m, loss.PPO{Low: 2}), loss.ErrSetting)
 	require.NoError(t, m.sets.Peers.Err(), "an error before other ranks take part does not end the group")
-	others[1].stop()
-	<-others[1].ended
+	others[1].Stop()
+	<-others[1].Ended
 	err := learnOnce(t.Context(), m, nil)
 	require.Error(t, err)
 	require.ErrorIs(t, err, nodes.ErrFailed)
 	require.ErrorContains(t, err, "rank 2")
 	require.Equal(t, before, partsOf(m).StateOf(t))
 	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "the group of ranks has ended")
-	for _, n := range []*node{others[0], others[2]} {
-		require.ErrorContains(t, <-n.ended, "rank 2")
+	for _, n := range []*vlmtest.Rank{others[0], others[2]} {
+		require.ErrorContains(t, <-n.Ended, "rank 2")
 	}
 }
 
@@ -157,8 +143,8 @@ func TestAnInterruptedCallLeavesTheGroup(t *testing.T) {
 	}
 	same := partsOf(m).StateOf(t)
 	require.NoError(t, m.Close())
-	require.NoError(t, <-others[0].ended)
-	require.Equal(t, same, others[0].state)
+	require.NoError(t, <-others[0].Ended)
+	require.Equal(t, same, others[0].State)
 }
 
 // TestDivergedNodesAreNoticed changes one bit of a weight on one node.
@@ -183,7 +169,7 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 		}
 	}
 	require.ErrorIs(t, err, ErrDiverged)
-	require.Error(t, <-others[0].ended)
+	require.Error(t, <-others[0].Ended)
 }
 
 func TestOptionsOfNodesAreChecked(t *testing.T) {
@@ -221,5 +207,5 @@ func TestNodesOnOtherDevicesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "kind of devices is processor, "+runtime.GOARCH+" on rank 0 and cpu, "+runtime.GOARCH+
 		" on rank 1, must be the same")
 	require.ErrorContains(t, err, "version of the backend is "+runtime.Version()+" on rank 0 and PJRT 0.")
-	require.ErrorContains(t, <-others[0].ended, "kind of devices is ")
+	require.ErrorContains(t, <-others[0].Ended, "kind of devices is ")
 }

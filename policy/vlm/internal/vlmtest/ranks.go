@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/mpi/mpitest"
 	"vagen/policy/vlm/internal/nodes"
 )
@@ -13,7 +14,26 @@ import (
 type Rank struct {
 	Stop  context.CancelFunc
 	Ended chan error
-	State map[string]string // StateOf after following
+	State map[string]string // Digests after following
+}
+
+// Ranks starts all ranks of several but the first, whose world it returns.
+func Ranks(
+	t testing.TB, count int, follow func(ctx context.Context, w mpi.World) (state map[string]string, err error),
+) (mpi.World, []*Rank) {
+	worlds := mpitest.Worlds(count)
+	var out []*Rank
+	for _, w := range worlds[1:] {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &Rank{Stop: cancel, Ended: make(chan error, 1)}
+		go func() {
+			var err error
+			r.State, err = follow(ctx, w)
+			r.Ended <- err
+		}()
+		out = append(out, r)
+	}
+	return worlds[0], out
 }
 
 // Lead opens a model as rank 0 of several, and the others, which follow. With a count of 1 it is Open.
@@ -22,29 +42,20 @@ func Lead(t testing.TB, dir string, o Options, count int) (*Model, []*Rank) {
 	if count == 1 {
 		return Open(t, dir, o), nil
 	}
-	worlds := mpitest.Worlds(count)
+	lead := o
 	var out []*Rank
-	for _, w := range worlds[1:] {
+	lead.World, out = Ranks(t, count, func(ctx context.Context, w mpi.World) (map[string]string, error) {
 		theirs := o
 		theirs.World = w
-		ctx, cancel := context.WithCancel(t.Context())
-		r := &Rank{Stop: cancel, Ended: make(chan error, 1)}
-		go func() { r.Ended <- r.follow(ctx, t, dir, theirs) }()
-		out = append(out, r)
-	}
-	o.World = worlds[0]
-	return Open(t, dir, o), out
-}
-
-func (r *Rank) follow(ctx context.Context, t testing.TB, dir string, o Options) error {
-	m, err := TryOpen(ctx, dir, o)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	if err := m.Sets.Follow(ctx); !errors.Is(err, nodes.ErrEnded) {
-		return m.Sets.Peers.Failed(err)
-	}
-	r.State, err = Digests(m.Sets)
-	return err
+		m, err := TryOpen(ctx, dir, theirs)
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		if err := m.Sets.Follow(ctx); !errors.Is(err, nodes.ErrEnded) {
+			return nil, m.Sets.Peers.Failed(err)
+		}
+		return Digests(m.Sets)
+	})
+	return Open(t, dir, lead), out
 }
