@@ -47,11 +47,9 @@ func TestEveryEndTokenOfGenerationConfigEndsAResponse(t *testing.T) {
 
 func TestModelFoldersWithUnusableGenerationConfigsAreRefused(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen2, nil)
-	writeGeneration(t, dir, `{"eos_token_id": [1, 272], "temperature": "hot"}`)
+	writeGeneration(t, dir, `{"eos_token_id": [1, 272]}`)
 	_, err := describe(dir, Options{})
-	require.ErrorContains(t, err, "generation_config.json")
-	require.ErrorContains(t, err, "eos_token_id is 272, must be in [0, 272)")
-	require.ErrorContains(t, err, `temperature is "hot", must be a number`)
+	require.ErrorContains(t, err, "generation_config.json: eos_token_id is 272, must be in [0, 272)")
 }
 
 // What the device computes from pixels and what Processor.Normalize computes have the same settings.

@@ -148,7 +148,7 @@ func TestGradientsOfBlocks(t *testing.T) {
 		return &Layout{Groups: 4, Length: 4, Segment: in[0], Index: in[1], Inverse: in[2]}
 	}
 	unevenSees := func(i, j int) bool { return run[i] == run[j] && run[i] >= 0 }
-	vision := Block{Hidden: 6, Heads: 2, KVHeads: 2, HeadDim: 4, FF: 5, Eps: 1e-6, QKVBias: true, OutBias: true,
+	vision := Block{Hidden: 6, Heads: 2, KVHeads: 2, HeadDim: 4, FF: 5, Eps: 0.01, QKVBias: true, OutBias: true,
 		MLPBias: true}
 	gelu := vision
 	gelu.LayerNorm, gelu.GELU = true, true
