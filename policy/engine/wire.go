@@ -118,7 +118,7 @@ func kindOf(status int) error {
 	return ErrRefused
 }
 
-// explain returns the message of an error answer, of at most 500 bytes.
+// explain returns the message of an error answer, at most 500 bytes of it.
 func explain(raw []byte) string {
 	var object struct {
 		Error   json.RawMessage `json:"error"`
@@ -142,9 +142,5 @@ func explain(raw []byte) string {
 			text = string(raw)
 		}
 	}
-	text = strings.TrimSpace(text)
-	if len(text) > 500 {
-		text = strings.ToValidUTF8(text[:500], "") + "…"
-	}
-	return text
+	return transport.Clip(strings.TrimSpace(text), 500)
 }

@@ -196,9 +196,6 @@ func (c Config) JSON() []byte {
 		"bias":           "none", "fan_in_fan_out": false, "modules_to_save": c.Saved, "init_lora_weights": true,
 	}
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	_ = e.Encode(doc) // maps of plain values always encode
+	_ = jsontext.Write(&b, doc) // maps of plain values always encode
 	return b.Bytes()
 }
