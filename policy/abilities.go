@@ -1,6 +1,9 @@
 package policy
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // The abilities of policies and learners: what they can do besides Policy and Learner. Callers look
 // for them with As, so that a wrapper passes them on with one method, Unwrap.
@@ -71,6 +74,9 @@ type Resumer interface {
 	// conversation is resumed.
 	Resume(conversations ...Recorded) error
 }
+
+// ErrResume is wrapped by errors about recorded conversations that cannot be continued.
+var ErrResume = errors.New("conversation cannot be resumed")
 
 // Bounded is a policy or encoder with a maximum length of conversations.
 type Bounded interface {

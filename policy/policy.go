@@ -6,6 +6,9 @@ import (
 	"image"
 )
 
+// ImageMark marks the position of an image in a message's text.
+const ImageMark = "<image>"
+
 // Role is the author of a Message.
 type Role string
 
@@ -16,7 +19,7 @@ const (
 	Assistant Role = "assistant"
 )
 
-// Message is one entry of a conversation. "<image>" in Text marks the position of each
+// Message is one entry of a conversation. ImageMark in Text marks the position of each
 // image.
 type Message struct {
 	Role   Role
@@ -54,29 +57,6 @@ type Prompt struct {
 	MaxTokens int
 	// StopStrings end the response, as those of Sampling do.
 	StopStrings []string
-}
-
-// Sampling is the method of choosing tokens.
-type Sampling struct {
-	Temperature float64 // divides the logits; 0 chooses the most likely token
-	TopK        int     // keep the k most likely tokens; 0 keeps all
-	TopP        float64 // keep the smallest set with this probability; 0 or 1 keeps all
-	MinP        float64 // drop tokens below this share of the most likely one; 0 drops none
-	MaxTokens   int     // longest response, end-of-turn token included
-	// StopStrings end a response as soon as one of them is in its text. The response
-	// includes the stop string.
-	StopStrings []string
-	// Thinking limits the reasoning in a response; the zero value is no limit.
-	Thinking Thinking
-}
-
-// Thinking limits the number of tokens between two tags. If a response has Tokens tokens
-// after the opening tag and no closing tag, the closing tag is inserted, and generation
-// continues after it.
-type Thinking struct {
-	Tokens int    // 0 is no limit
-	Open   string // such as <think>, also if the chat template writes it; "": a response starts inside
-	Close  string // such as </think>
 }
 
 // Stop is the reason why a response ended.

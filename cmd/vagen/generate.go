@@ -136,5 +136,5 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 }
 
 // badInput are the errors about the caller's input.
-var badInput = []error{vlm.ErrOption, vlm.ErrBackend, vlm.ErrSampling, policy.ErrNoRoom, processor.ErrImage,
+var badInput = []error{vlm.ErrOption, vlm.ErrBackend, policy.ErrSampling, policy.ErrNoRoom, processor.ErrImage,
 	tokenizer.ErrText, fs.ErrNotExist}

@@ -8,20 +8,19 @@ import (
 	"image"
 	"slices"
 
+	"vagen/internal/endtokens"
 	"vagen/policy"
 	"vagen/policy/vlm/tokenizer"
 )
 
-// ImageMark marks the position of an image in a message's text.
-const ImageMark = "<image>"
-
 // Encoder implements policy.Templated and policy.Aligner.
 type Encoder struct {
-	Name      string // the package that errors name
-	Tokenizer *tokenizer.Tokenizer
-	Chat      *tokenizer.Chat
-	Vision    bool    // the model has placeholders of images
-	End       []int32 // tokens that end a response
+	Name   string // the package that errors name
+	Tok    *tokenizer.Tokenizer
+	Chat   *tokenizer.Chat
+	Vocab  int     // rows of the embedding
+	Vision bool    // the model has placeholders of images
+	End    []int32 // tokens that end a response
 
 	// Images prepares the images of messages: for each message references, numbers of
 	// placeholders, and its error, which names the package.
@@ -32,6 +31,42 @@ var (
 	_ policy.Templated = Encoder{}
 	_ policy.Aligner   = Encoder{}
 )
+
+// Open loads tokenizer, chat template and end tokens of generation of a model's folder. end are
+// the end tokens of its config, template has variables of the chat template.
+func Open(name, dir string, vocab int, end []int32, template map[string]any) (Encoder, error) {
+	e := Encoder{Name: name, Vocab: vocab}
+	var err error
+	if e.Tok, err = tokenizer.Load(dir); err != nil {
+		return e, err
+	}
+	if e.Chat, err = e.Tok.Chat(template); err != nil {
+		return e, err
+	}
+	if err := e.Tok.CheckVariables(template); err != nil {
+		return e, err
+	}
+	if n := e.Tok.VocabSize(); n > vocab {
+		return e, fmt.Errorf("%s: the tokenizer has %d ids, the embedding only %d rows", dir, n, vocab)
+	}
+	generation, err := endtokens.Generation(dir, vocab)
+	if err != nil {
+		return e, err
+	}
+	_, turn := e.Chat.EndOfTurn()
+	e.End = endtokens.Union(end, generation, []int32{turn})
+	return e, nil
+}
+
+// CheckTokens returns an error unless the model's embedding has rows for the tokens.
+func (e Encoder) CheckTokens(tokens []int32) error {
+	for i, id := range tokens {
+		if id < 0 || int(id) >= e.Vocab {
+			return fmt.Errorf("token %d is %d, must be in [0, %d)", i, id, e.Vocab)
+		}
+	}
+	return nil
+}
 
 // Encode implements policy.Encoder: the tokens of a conversation as Generate would have
 // read and written them, turn by turn. Messages after the assistant's last one are
@@ -47,11 +82,12 @@ func (e Encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Ima
 	}
 	var out []policy.Piece
 	var images, fresh []policy.Image // fresh: images since the last response
+	var past *Past
 	var pending []tokenizer.Message
 	var counts []int
 	for i, msg := range messages {
 		if msg.Role != policy.Assistant {
-			part, err := tokenizer.Marked(string(msg.Role), msg.Text, ImageMark, len(msg.Images))
+			part, err := marked(msg)
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: message %d: %w", e.Name, i, err)
 			}
@@ -71,7 +107,7 @@ func (e Encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Ima
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: message %d: %w", e.Name, i, err)
 		}
-		context, err := e.context(pending, counts, len(out) > 0, !finished)
+		context, err := e.context(past, pending, counts, !finished)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: before message %d: %w", e.Name, i, err)
 		}
@@ -81,7 +117,7 @@ func (e Encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Ima
 		}
 		out = append(out, policy.Piece{Tokens: context}, policy.Piece{Tokens: response, Response: true})
 		images = append(images, fresh...)
-		pending, counts, fresh = nil, nil, nil
+		past, pending, counts, fresh = &Past{Ended: true}, nil, nil, nil
 	}
 	return out, images, nil
 }
@@ -92,38 +128,76 @@ func (e Encoder) EncodeSystem(text string) ([]int32, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Name, err)
 	}
-	return e.Tokenizer.Encode(shown)
+	return e.Tok.Encode(shown)
 }
 
 // response returns the tokens of a response, with the end of its turn.
 func (e Encoder) response(written string) ([]int32, error) {
-	ids, err := e.Tokenizer.Encode(written)
+	ids, err := e.Tok.Encode(written)
 	if err == nil && e.Vision {
-		ids, err = e.Tokenizer.ExpandImages(nil, ids, nil) // rejects placeholders
+		ids, err = e.Tok.ExpandImages(nil, ids, nil) // rejects placeholders
 	}
 	_, end := e.Chat.EndOfTurn()
 	return append(ids, end), err
 }
 
+// Past is what precedes a prompt in its conversation.
+type Past struct {
+	Recorded []int32 // of a resumed conversation for which nothing has been generated
+	Ended    bool    // the last token is the end-of-turn token
+}
+
+// Prompt returns the tokens of a prompt's messages, whose images have counts placeholders, and the
+// text of the response that the chat template has written. Without a past the messages open a
+// conversation.
+func (e Encoder) Prompt(past *Past, messages []policy.Message, counts []int) ([]int32, string, error) {
+	opened := e.Chat.Opened()
+	if past != nil && len(past.Recorded) > 0 && len(messages) == 0 { // the response follows the recorded tokens
+		switch {
+		case past.Ended:
+			return nil, "", fmt.Errorf("%w: the recorded tokens end with a complete response, and the prompt has no messages",
+				policy.ErrResume)
+		case !e.Chat.Begins(e.Tok, past.Recorded): // they end inside the response
+			opened = ""
+		}
+		return nil, opened, nil
+	}
+	parts := make([]tokenizer.Message, len(messages))
+	for i, m := range messages {
+		var err error
+		if parts[i], err = marked(m); err != nil {
+			return nil, "", err
+		}
+	}
+	ids, err := e.context(past, parts, counts, true)
+	return ids, opened, err
+}
+
+func marked(m policy.Message) (tokenizer.Message, error) {
+	return tokenizer.Marked(string(m.Role), m.Text, policy.ImageMark, len(m.Images))
+}
+
 // context returns the tokens before a response: those that the policy reads, or, without a
 // request, those that the chat template shows before a finished response.
-func (e Encoder) context(msgs []tokenizer.Message, counts []int, opened, request bool) ([]int32, error) {
-	render := e.Chat.Open
-	if opened {
-		render = func(msgs []tokenizer.Message) (string, error) { return e.Chat.Continue(msgs, tokenizer.EndedTurn) }
+func (e Encoder) context(past *Past, msgs []tokenizer.Message, counts []int, request bool) ([]int32, error) {
+	var text string
+	var err error
+	if past == nil {
+		text, err = e.Chat.Open(msgs)
+	} else {
+		text, err = e.Chat.Continue(msgs, tokenizer.Ending(past.Ended))
 	}
-	text, err := render(msgs)
 	if err != nil {
 		return nil, err
 	}
 	if !request {
 		text = e.Chat.Finished(text)
 	}
-	ids, err := e.Tokenizer.Encode(text)
+	ids, err := e.Tok.Encode(text)
 	if err != nil || len(counts) == 0 {
 		return ids, err
 	}
-	return e.Tokenizer.ExpandImages(nil, ids, counts)
+	return e.Tok.ExpandImages(nil, ids, counts)
 }
 
 // Opened implements policy.Templated.
@@ -137,8 +211,8 @@ func (e Encoder) Response(tokens []int32) string {
 	if n := len(tokens) - 1; n >= 0 && slices.Contains(e.End, tokens[n]) {
 		tokens = tokens[:n]
 	}
-	return e.Chat.Opened() + e.Tokenizer.Decode(tokens, tokenizer.KeepSpecial)
+	return e.Chat.Opened() + e.Tok.Decode(tokens, tokenizer.KeepSpecial)
 }
 
 // Ends implements policy.Aligner.
-func (e Encoder) Ends(tokens []int32) []int { return e.Chat.Ends(e.Tokenizer, tokens) }
+func (e Encoder) Ends(tokens []int32) []int { return e.Chat.Ends(e.Tok, tokens) }

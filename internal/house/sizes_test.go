@@ -42,7 +42,6 @@ var larger = map[string]map[string]string{
 	"policy/chat/options.go":                     {"Options": settings},
 	"policy/loss/registry.go":                    {"Single": settings},
 	"policy/vlm/internal/create/shape.go":        {"Shape": settings},
-	"policy/vlm/internal/generate/converse.go":   {"ReadPrompts": steps},
 	"policy/vlm/internal/generate/read.go":       {"contextInputs": steps},
 	"policy/vlm/internal/model/config.go":        {"Text": settings},
 	"policy/vlm/internal/model/configjson.go":    {"configText": settings},

@@ -9,9 +9,6 @@ import (
 	"vagen/policy"
 )
 
-// imageMark marks the place of an image in a message's text.
-const imageMark = "<image>"
-
 // conversation holds the messages so far, encoded for the API.
 type conversation struct {
 	system   json.RawMessage // empty without one
@@ -121,7 +118,7 @@ func (m *Model) read(messages []policy.Message) (additions, error) {
 // split cuts a message at its image marks. A blank response has no parts: it is not sent, as in
 // accept.
 func (m *Model) split(msg policy.Message) ([]part, error) {
-	texts := strings.Split(msg.Text, imageMark)
+	texts := strings.Split(msg.Text, policy.ImageMark)
 	if marks := len(texts) - 1; marks != len(msg.Images) {
 		return nil, fmt.Errorf("the text has %d image marks, but there are %d images", marks, len(msg.Images))
 	}

@@ -34,7 +34,7 @@ func TestPromptsThatBreakTheContractAreRefused(t *testing.T) {
 		"the last of 1 messages must be the user's": prompt(2, system("be")),
 		"message 0: the assistant cannot show image": prompt(2, policy.Message{Role: policy.Assistant, Images: []image.Image{
 			painted(red)}}, user("hi")),
-		"MaxTokens: the response may have -1 tokens": {Conversation: 2, Messages: []policy.Message{user("hi")},
+		"the response may have -1 tokens": {Conversation: 2, Messages: []policy.Message{user("hi")},
 			MaxTokens: -1},
 	} {
 		_, err := m.Generate(context.Background(), []policy.Prompt{prompt(9, user("fine")), p}, short)

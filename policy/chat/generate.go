@@ -30,11 +30,12 @@ type job struct {
 // user's.
 func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
 	if err := m.dialect.check(s); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("chat: %w", err)
 	}
 	for _, stop := range stops(s, prompts) {
 		if !slices.Contains(m.o.Stop, stop) {
-			return nil, fmt.Errorf("chat: Sampling.StopStrings: %q is not in Options.Stop, only those are allowed", stop)
+			return nil, fmt.Errorf("chat: %w: stop string %q is not in Options.Stop, only those are allowed",
+				policy.ErrSampling, stop)
 		}
 	}
 	jobs, err := m.begin(prompts, s)
@@ -63,15 +64,14 @@ func stops(s policy.Sampling, prompts []policy.Prompt) []string {
 
 // begin checks the prompts and locks their conversations.
 func (m *Model) begin(prompts []policy.Prompt, s policy.Sampling) ([]*job, error) {
+	limits, err := s.Limits(prompts)
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	jobs := make([]*job, len(prompts))
-	seen := map[uint64]int{}
 	for i, p := range prompts {
-		if k, ok := seen[p.Conversation]; ok {
-			return nil, fmt.Errorf("chat: prompts %d and %d continue the same conversation, %d", k, i, p.Conversation)
-		}
-		seen[p.Conversation] = i
 		c := m.chats[p.Conversation]
 		if c == nil {
 			c = &conversation{}
@@ -82,14 +82,7 @@ func (m *Model) begin(prompts []policy.Prompt, s policy.Sampling) ([]*job, error
 		if err := checkRoles(c.opens(), p.Messages); err != nil {
 			return nil, fmt.Errorf("chat: prompt %d: %w", i, err)
 		}
-		j := &job{prompt: p, chat: c, limit: p.MaxTokens}
-		if j.limit == 0 {
-			j.limit = s.MaxTokens
-		}
-		if j.limit < 1 {
-			return nil, fmt.Errorf("chat: prompt %d: MaxTokens: the response may have %d tokens, must be at least 1", i, j.limit)
-		}
-		jobs[i] = j
+		jobs[i] = &job{prompt: p, chat: c, limit: limits[i]}
 	}
 	for _, j := range jobs {
 		j.chat.busy = true

@@ -136,7 +136,7 @@ func TestOpenAIsOwnAddressHasItsOwnParameters(t *testing.T) {
 	}, body)
 	_, err := m.Generate(context.Background(), []policy.Prompt{prompt(2, user("hi"))},
 		policy.Sampling{TopK: 3, MaxTokens: 5})
-	require.ErrorContains(t, err, "Sampling.TopK: 3")
+	require.ErrorContains(t, err, "top-k is 3")
 }
 
 func TestPublicAddresses(t *testing.T) {

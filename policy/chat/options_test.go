@@ -83,13 +83,11 @@ func TestExtraMayReplaceWhatIsOmitted(t *testing.T) {
 
 func TestSamplingThatTheAPIDoesNotSupportIsRefused(t *testing.T) {
 	for api, bad := range map[API]map[string]policy.Sampling{
-		OpenAI: {"Temperature: -1": {Temperature: -1}, "Temperature: NaN": {Temperature: math.NaN()},
-			"Temperature: +Inf": {Temperature: math.Inf(1)},
-			"TopK: -1":          {TopK: -1}, "TopP: 1.5": {TopP: 1.5}, "TopP: NaN": {TopP: math.NaN()}, "MinP: 1": {MinP: 1},
-			"Thinking.Tokens: 3": {Thinking: policy.Thinking{Tokens: 3}},
-			"StopStrings: \"b\"": {StopStrings: []string{"a", "b"}}},
-		Anthropic: {"Temperature: 1.1": {Temperature: 1.1}, "MinP: 0.1": {MinP: 0.1}},
-		Gemini:    {"Temperature: 2.1": {Temperature: 2.1}, "MinP: 0.1": {MinP: 0.1}},
+		OpenAI: {"temperature is -1": {Temperature: -1},
+			"Thinking.Tokens is 3": {Thinking: policy.Thinking{Tokens: 3, Close: "x"}},
+			"stop string \"b\"":    {StopStrings: []string{"a", "b"}}},
+		Anthropic: {"temperature is 1.1": {Temperature: 1.1}, "min-p is 0.1": {MinP: 0.1}},
+		Gemini:    {"temperature is 2.1": {Temperature: 2.1}, "min-p is 0.1": {MinP: 0.1}},
 	} {
 		for want, s := range bad {
 			o := options(t, api, "http://test")
@@ -97,7 +95,7 @@ func TestSamplingThatTheAPIDoesNotSupportIsRefused(t *testing.T) {
 			m := newModel(t, o)
 			s.MaxTokens = 1
 			_, err := m.Generate(context.Background(), []policy.Prompt{prompt(1, user("hi"))}, s)
-			require.ErrorContains(t, err, "chat: Sampling."+want)
+			require.ErrorContains(t, err, "chat: bad sampling: "+want)
 		}
 	}
 }

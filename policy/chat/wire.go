@@ -118,24 +118,20 @@ func (d *dialect) nest(params map[string]any) map[string]any {
 
 // check refuses sampling that the API does not support.
 func (d *dialect) check(s policy.Sampling) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
 	switch {
-	case !(s.Temperature >= 0 && s.Temperature <= 1e6):
-		return fmt.Errorf("chat: Sampling.Temperature: %v must be finite and not negative", s.Temperature)
 	case d.maxTemperature > 0 && s.Temperature > d.maxTemperature:
-		return fmt.Errorf("chat: Sampling.Temperature: %v is above %v, the API's limit", s.Temperature, d.maxTemperature)
-	case s.TopK < 0:
-		return fmt.Errorf("chat: Sampling.TopK: %d is negative", s.TopK)
+		return fmt.Errorf("%w: temperature is %v, above %v, the API's limit", policy.ErrSampling, s.Temperature,
+			d.maxTemperature)
 	case s.TopK > 0 && d.topK == "":
-		return fmt.Errorf("chat: Sampling.TopK: %d, but the API has no such parameter; it must be 0", s.TopK)
-	case !(s.TopP >= 0 && s.TopP <= 1):
-		return fmt.Errorf("chat: Sampling.TopP: %v is not in [0, 1]", s.TopP)
+		return fmt.Errorf("%w: top-k is %d, but the API has no such parameter; it must be 0", policy.ErrSampling, s.TopK)
 	case s.Thinking.Tokens != 0:
-		return fmt.Errorf("chat: Sampling.Thinking.Tokens: %d, but an API's responses cannot be forced; it must be 0",
-			s.Thinking.Tokens)
-	case !(s.MinP >= 0 && s.MinP < 1):
-		return fmt.Errorf("chat: Sampling.MinP: %v is not in [0, 1)", s.MinP)
+		return fmt.Errorf("%w: Thinking.Tokens is %d, but an API's responses cannot be forced; it must be 0",
+			policy.ErrSampling, s.Thinking.Tokens)
 	case s.MinP > 0 && d.minP == "":
-		return fmt.Errorf("chat: Sampling.MinP: %v, but the API has no such parameter; it must be 0", s.MinP)
+		return fmt.Errorf("%w: min-p is %v, but the API has no such parameter; it must be 0", policy.ErrSampling, s.MinP)
 	}
 	return nil
 }

@@ -17,21 +17,17 @@ import (
 	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/processor"
-	"vagen/policy/vlm/tokenizer"
 )
 
 // Codec converts conversations to the tokens and images that a model reads. It needs only
 // the small files of a model's folder, no weights. It is safe for concurrent use.
 type Codec struct {
-	tok  *tokenizer.Tokenizer
-	chat *tokenizer.Chat
+	text dialogue.Encoder
 	proc *processor.Processor // nil for text models
 	vars map[string]any       // of the chat template
 
-	end          []int32 // tokens that end a response
-	image, video int32   // placeholders; −1 for none
-	vocab        int     // rows of the embedding
-	positions    int     // longest context; 0 is unknown
+	image, video int32 // placeholders; −1 for none
+	positions    int   // longest context; 0 is unknown
 }
 
 // modelConfig is the part of config.json that generation needs.
@@ -64,45 +60,32 @@ func LoadCodec(dir string, template map[string]any) (*Codec, error) {
 	if file.Text != nil {
 		text = *file.Text
 	}
-	c := &Codec{vocab: text.Vocab, positions: text.Positions, image: -1, video: -1, vars: template}
-	if c.tok, err = tokenizer.Load(dir); err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
-	}
-	if c.chat, err = c.tok.Chat(template); err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
-	}
-	if err := c.tok.CheckVariables(template); err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
-	}
-	if c.positions < 0 {
-		return nil, fmt.Errorf("engine: %s: config.json: max_position_embeddings is %d, must not be negative",
-			dir, c.positions)
-	}
-	if n := c.tok.VocabSize(); n > c.vocab {
-		return nil, fmt.Errorf("engine: %s: the tokenizer has %d ids, config.json has a vocab_size of %d", dir, n, c.vocab)
-	}
 	own := text.EOS
 	if len(own) == 0 {
 		own = file.textConfig.EOS
 	}
-	if err := own.Check(c.vocab); err != nil {
-		return nil, fmt.Errorf("engine: %s: config.json: %w", dir, err)
-	}
-	generation, err := endtokens.Generation(dir, c.vocab)
+	d, err := dialogue.Open("engine", dir, text.Vocab, own, template)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	_, turn := c.chat.EndOfTurn()
-	c.end = endtokens.Union(own, generation, []int32{turn})
+	if err := own.Check(text.Vocab); err != nil {
+		return nil, fmt.Errorf("engine: %s: config.json: %w", dir, err)
+	}
+	if text.Positions < 0 {
+		return nil, fmt.Errorf("engine: %s: config.json: max_position_embeddings is %d, must not be negative",
+			dir, text.Positions)
+	}
+	c := &Codec{text: d, positions: text.Positions, image: -1, video: -1, vars: template}
+	c.text.Vision, c.text.Images = file.Vision != nil, c.placeholders
 	if file.Vision == nil {
 		return c, nil
 	}
 	if c.proc, err = processor.Load(dir); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	if file.Image == nil || *file.Image != c.tok.Special().ImagePad {
+	if file.Image == nil || *file.Image != c.text.Tok.Special().ImagePad {
 		return nil, fmt.Errorf("engine: %s: image_token_id of config.json is not the tokenizer's image placeholder, %d", dir,
-			c.tok.Special().ImagePad)
+			c.text.Tok.Special().ImagePad)
 	}
 	c.image = *file.Image
 	if file.Video != nil {
@@ -164,42 +147,14 @@ func (c *Codec) pictures(messages []policy.Message) ([]picture, error) {
 	return out, nil
 }
 
-// render returns the tokens of messages, with the placeholders of their images. Those of
-// a conversation that continues follow a response that ended in some way.
-func (c *Codec) render(messages []policy.Message, pics []picture, open bool, ending tokenizer.Ending) ([]int32, error) {
-	parts := make([]tokenizer.Message, len(messages))
-	for i, m := range messages {
-		var err error
-		if parts[i], err = tokenizer.Marked(string(m.Role), m.Text, imageMark, len(m.Images)); err != nil {
-			return nil, fmt.Errorf("engine: %w", err)
-		}
+// counts returns the numbers of placeholders.
+func counts(pics []picture) []int {
+	var out []int
+	for _, p := range pics {
+		out = append(out, p.tokens)
 	}
-	var text string
-	var err error
-	if open {
-		text, err = c.chat.Open(parts)
-	} else {
-		text, err = c.chat.Continue(parts, ending)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
-	}
-	ids, err := c.tok.Encode(text)
-	if err == nil && len(pics) > 0 {
-		counts := make([]int, len(pics))
-		for i, p := range pics {
-			counts[i] = p.tokens
-		}
-		ids, err = c.tok.ExpandImages(nil, ids, counts)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
-	}
-	return ids, nil
+	return out
 }
-
-// imageMark marks the position of an image in a message's text.
-const imageMark = dialogue.ImageMark
 
 // placeholder is the position of an image in a prompt.
 type placeholder struct{ offset, length int }
@@ -235,10 +190,8 @@ func (c *Codec) collapse(tokens []int32, pics []picture) ([]int32, []placeholder
 // Check returns an error unless the model can read tokens and images as a training row: the
 // tokens are in its vocabulary, and every image has its placeholders.
 func (c *Codec) Check(tokens []int32, images []policy.Image) error {
-	for i, id := range tokens {
-		if id < 0 || int(id) >= c.vocab {
-			return fmt.Errorf("engine: token %d is %d, must be in [0, %d)", i, id, c.vocab)
-		}
+	if err := c.text.CheckTokens(tokens); err != nil {
+		return fmt.Errorf("engine: %w", err)
 	}
 	pics := make([]picture, len(images))
 	for i, im := range images {
@@ -262,7 +215,7 @@ func (c *Codec) Check(tokens []int32, images []policy.Image) error {
 // ends reports whether a token ends the turn, so that the conversation continues without
 // the end-of-turn token.
 func (c *Codec) ends(token int32) bool {
-	_, end := c.chat.EndOfTurn()
+	_, end := c.text.Chat.EndOfTurn()
 	return token == end
 }
 
@@ -273,7 +226,7 @@ func (c *Codec) vision(token int32) bool {
 
 // stops are the tokens at which a server must stop.
 func (c *Codec) stops() []int32 {
-	out := slices.Clone(c.end)
+	out := slices.Clone(c.text.End)
 	for _, id := range []int32{c.image, c.video} {
 		if id >= 0 {
 			out = append(out, id)

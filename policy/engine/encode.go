@@ -3,7 +3,6 @@ package engine
 import (
 	"image"
 
-	"vagen/internal/dialogue"
 	"vagen/policy"
 )
 
@@ -12,38 +11,34 @@ var (
 	_ policy.Aligner   = (*Codec)(nil)
 )
 
-func (c *Codec) dialogue() dialogue.Encoder {
-	return dialogue.Encoder{Name: "engine", Tokenizer: c.tok, Chat: c.chat, Vision: c.proc != nil,
-		End: c.end, Images: c.placeholders}
-}
-
 // placeholders prepares the images of messages.
 func (c *Codec) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int, []error) {
-	refs, counts, errs := make([][]policy.Image, len(groups)), make([][]int, len(groups)), make([]error, len(groups))
+	refs, places, errs := make([][]policy.Image, len(groups)), make([][]int, len(groups)), make([]error, len(groups))
 	for i, group := range groups {
-		pics, err := c.pictures([]policy.Message{{Images: group}})
-		errs[i] = err
+		var pics []picture
+		pics, errs[i] = c.pictures([]policy.Message{{Images: group}})
+		places[i] = counts(pics)
 		for _, pic := range pics {
-			refs[i], counts[i] = append(refs[i], pic.ref), append(counts[i], pic.tokens)
+			refs[i] = append(refs[i], pic.ref)
 		}
 	}
-	return refs, counts, errs
+	return refs, places, errs
 }
 
 // Encode implements policy.Encoder: the tokens of a conversation as a model reads and writes
 // them, turn by turn, in plain Go. Messages after the assistant's last one are ignored.
 func (c *Codec) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
-	return c.dialogue().Encode(messages)
+	return c.text.Encode(messages)
 }
 
 // Opened implements policy.Templated.
-func (c *Codec) Opened() string { return c.chat.Opened() }
+func (c *Codec) Opened() string { return c.text.Opened() }
 
 // RewritesHistory implements policy.Templated.
-func (c *Codec) RewritesHistory() bool { return c.chat.RewritesHistory() }
+func (c *Codec) RewritesHistory() bool { return c.text.RewritesHistory() }
 
 // Response implements policy.Templated.
-func (c *Codec) Response(tokens []int32) string { return c.dialogue().Response(tokens) }
+func (c *Codec) Response(tokens []int32) string { return c.text.Response(tokens) }
 
 // Ends implements policy.Aligner.
-func (c *Codec) Ends(tokens []int32) []int { return c.chat.Ends(c.tok, tokens) }
+func (c *Codec) Ends(tokens []int32) []int { return c.text.Ends(tokens) }

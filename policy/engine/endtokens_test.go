@@ -33,15 +33,15 @@ func TestEveryEndTokenOfGenerationConfigEndsAResponse(t *testing.T) {
 	c, err := LoadCodec(folderWith(t, map[string]string{"generation_config.json": `{"eos_token_id": [7, 1297]}`}), nil)
 	require.NoError(t, err)
 	require.Contains(t, c.stops(), int32(7), "servers stop there")
-	_, template := c.chat.EndOfTurn()
-	require.Subset(t, c.stops(), append(bare.end, template), "the others still end responses")
+	_, template := c.text.Chat.EndOfTurn()
+	require.Subset(t, c.stops(), append(bare.text.End, template), "the others still end responses")
 
 	p := &Policy{codec: c, fleet: &Fleet{}, chats: map[uint64]*conversation{}}
 	r := &response{tokens: []int32{20, 7}, logProbs: []float32{-1, -1}, stopped: true}
-	require.NoError(t, (&request{stop: c.stops(), vocab: c.vocab, max: 2}).check(r))
+	require.NoError(t, (&request{stop: c.stops(), vocab: c.text.Vocab, max: 2}).check(r))
 	got := p.complete(&turn{prompt: policy.Prompt{Conversation: 1}, response: r}, policy.Sampling{})
 	require.Equal(t, policy.StopEnd, got.Stop)
-	require.Equal(t, c.tok.Decode([]int32{20}, false), got.Text)
+	require.Equal(t, c.text.Tok.Decode([]int32{20}, false), got.Text)
 	require.Equal(t, got.Text, c.Response(got.Tokens))
 	require.False(t, p.chats[1].ended, "the template's end of a turn follows")
 }

@@ -11,10 +11,6 @@ import (
 var (
 	// ErrOption is wrapped by errors about Options.
 	ErrOption = errors.New("bad option")
-	// ErrSampling is wrapped by errors about sampling settings that servers do not offer.
-	ErrSampling = errors.New("bad sampling")
-	// ErrResume is wrapped by errors about recorded conversations that cannot be continued.
-	ErrResume = errors.New("conversation cannot be resumed")
 	// ErrServer means that a server did not answer, or answered with an internal error.
 	ErrServer = errors.New("server failed")
 	// ErrProtocol means that a server's answer has missing or contradictory fields.

@@ -53,7 +53,7 @@ func (f *fake) Expand(tokens []int32, images []image.Image) ([]int32, [][2]int, 
 		}
 		at++
 	}
-	out, err := f.codec.tok.ExpandImages(nil, tokens, counts)
+	out, err := f.codec.text.Tok.ExpandImages(nil, tokens, counts)
 	return out, places, err
 }
 
@@ -81,7 +81,7 @@ func (f *fake) Generate(j enginestub.Job) (tokens []int32, logProbs []float32, e
 		h = h*6364136223846793005 + 1442695040888963407
 		tokens = append(tokens, int32(h>>33)%plain)
 		if i == n-1 {
-			_, end := f.codec.chat.EndOfTurn()
+			_, end := f.codec.text.Chat.EndOfTurn()
 			tokens[i] = end
 		}
 		logProbs = append(logProbs, -float32(h>>40)/(1<<24)*8)
@@ -96,7 +96,7 @@ func (f *fake) Tokenize(text string) []int32 {
 	if f.wrong {
 		text = strings.ToUpper(text)
 	}
-	ids, _ := f.codec.render([]policy.Message{{Role: policy.User, Text: text}}, nil, true, true)
+	ids, _, _ := f.codec.text.Prompt(nil, []policy.Message{{Role: policy.User, Text: text}}, nil)
 	return ids
 }
 
@@ -104,7 +104,7 @@ func (f *fake) Decode(tokens []int32) string {
 	if f.wrong {
 		return "something else"
 	}
-	return f.codec.tok.Decode(tokens, false)
+	return f.codec.text.Tok.Decode(tokens, false)
 }
 
 // testOptions are options with short delays.
@@ -123,7 +123,7 @@ func stubs(t testing.TB, kind Kind, n int) (*Codec, []*enginestub.Stub, []string
 	var all []*enginestub.Stub
 	var addresses []string
 	for i := range n {
-		s := &enginestub.Stub{Model: &fake{codec: c}, SGLang: kind == SGLang, Name: "policy", Vocab: c.vocab, Length: 4096,
+		s := &enginestub.Stub{Model: &fake{codec: c}, SGLang: kind == SGLang, Name: "policy", Vocab: c.text.Vocab, Length: 4096,
 			Seed: uint64(i)}
 		h := httptest.NewServer(s)
 		t.Cleanup(h.Close)

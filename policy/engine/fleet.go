@@ -13,7 +13,6 @@ import (
 	"vagen/internal/clock"
 	"vagen/internal/retry"
 	"vagen/policy"
-	"vagen/policy/vlm/tokenizer"
 )
 
 // Fleet is one or several servers with the same model. It is safe for concurrent use.
@@ -140,9 +139,9 @@ func (f *Fleet) inspect(ctx context.Context, s *server) error {
 	if err != nil {
 		return err
 	}
-	want, err := f.codec.render([]policy.Message{{Role: policy.User, Text: sample}}, nil, true, tokenizer.EndedTurn)
+	want, _, err := f.codec.text.Prompt(nil, []policy.Message{{Role: policy.User, Text: sample}}, nil)
 	if err != nil {
-		return err
+		return fmt.Errorf("engine: %w", err)
 	}
 	if at := difference(got, want); got != nil && at >= 0 {
 		return fmt.Errorf("engine: %s: %w: its tokenizer and chat template make %d tokens of a message, ours %d, and they differ from token %d on", s.base, ErrModel, len(got), len(want), at)
@@ -169,12 +168,12 @@ func difference(a, b []int32) int {
 // inspectVocabulary generates one token from a probe with the model's largest token id and
 // checks that the server reads it, and that its text of the response is the codec's.
 func (f *Fleet) inspectVocabulary(ctx context.Context, s *server) error {
-	probe, err := f.codec.tok.Encode(sample)
+	probe, err := f.codec.text.Tok.Encode(sample)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	probe = append(probe, int32(f.codec.tok.VocabSize()-1))
-	r := &request{id: f.nextID(), model: s.known.model, tokens: probe, prompt: probe, vocab: f.codec.vocab, max: 1,
+	probe = append(probe, int32(f.codec.text.Tok.VocabSize()-1))
+	r := &request{id: f.nextID(), model: s.known.model, tokens: probe, prompt: probe, vocab: f.codec.text.Vocab, max: 1,
 		stop: f.codec.stops()}
 	a, err := f.api.generate(ctx, s.base, r)
 	if errors.Is(err, ErrRefused) {
@@ -190,8 +189,8 @@ func (f *Fleet) inspectVocabulary(ctx context.Context, s *server) error {
 	if err := errors.Join(r.checkPrompt(a), r.check(a)); err != nil {
 		return fmt.Errorf("engine: %s: %w: %w", s.base, ErrModel, err)
 	}
-	if want := f.codec.tok.Decode(a.tokens, true); a.text != "" && a.text != want &&
-		a.text != f.codec.tok.Decode(a.tokens, false) {
+	if want := f.codec.text.Tok.Decode(a.tokens, true); a.text != "" && a.text != want &&
+		a.text != f.codec.text.Tok.Decode(a.tokens, false) {
 		return fmt.Errorf("engine: %s: %w: token %d is %q there, %q here", s.base, ErrModel, a.tokens[0], a.text, want)
 	}
 	return nil

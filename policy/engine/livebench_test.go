@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
-	"vagen/policy/vlm/tokenizer"
 )
 
 // BenchmarkALiveServer generates responses to 64 prompts at a time, which share no prefix but the
@@ -21,7 +20,7 @@ import (
 // new one as soon as one of the 64 is answered.
 func BenchmarkALiveServer(b *testing.B) {
 	f := live(b)
-	f.codec.end, f.codec.image, f.codec.video = nil, -1, -1 // nothing stops a response
+	f.codec.text.End, f.codec.image, f.codec.video = nil, -1, -1 // nothing stops a response
 	length, limit, requests := number(b, "VAGEN_ENGINE_PROMPT", 77), number(b, "VAGEN_ENGINE_RESPONSE", 24),
 		number(b, "VAGEN_ENGINE_REQUESTS", 64)
 	p := NewPolicy(f)
@@ -67,7 +66,7 @@ func number(b *testing.B, name string, otherwise int) int {
 func exactly(b *testing.B, c *Codec, length int, r *rand.Rand) policy.Prompt {
 	q := policy.Prompt{Conversation: r.Uint64(), Seed: r.Uint64(), Messages: []policy.Message{{Role: policy.User}}}
 	for {
-		ids, err := c.render(q.Messages, nil, true, tokenizer.EndedTurn)
+		ids, _, err := c.text.Prompt(nil, q.Messages, nil)
 		require.NoError(b, err)
 		if len(ids) == length {
 			return q

@@ -31,10 +31,10 @@ func TestAServedResponseBeginsWithWhatTheTemplateOpens(t *testing.T) {
 		c := ask(t, p, q)[0]
 		require.NoError(t, c.Err)
 		words := c.Tokens[:len(c.Tokens)-1]
-		require.Equal(t, "<think>\n"+codec.tok.Decode(words, tokenizer.KeepSpecial), c.Text, "turn %d", turn)
+		require.Equal(t, "<think>\n"+codec.text.Tok.Decode(words, tokenizer.KeepSpecial), c.Text, "turn %d", turn)
 		require.Len(t, c.LogProbs, len(c.Tokens))
-		require.True(t, codec.chat.Begins(codec.tok, c.Context))
-		require.Equal(t, codec.tok.Ends(c.Tokens)[0]+len("<think>\n"), p.Ends(c.Tokens)[0])
+		require.True(t, codec.text.Chat.Begins(codec.text.Tok, c.Context))
+		require.Equal(t, codec.text.Tok.Ends(c.Tokens)[0]+len("<think>\n"), p.Ends(c.Tokens)[0])
 	}
 	tokens := p.chats[3].tokens
 	require.NoError(t, p.Resume(policy.Recorded{Conversation: 4, Tokens: tokens[:len(tokens)-1]}))

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
+	"vagen/internal/dialogue"
 	"vagen/policy"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -101,20 +101,12 @@ func keys(prompts []policy.Prompt) []uint64 {
 }
 
 func checkSampling(s policy.Sampling) error {
-	switch {
-	case !(s.Temperature >= 0 && s.Temperature <= 1e6):
-		return fmt.Errorf("engine: %w: temperature is %v, must be in [0, 1e6]", ErrSampling, s.Temperature)
-	case s.TopK < 0:
-		return fmt.Errorf("engine: %w: top-k is %d, must not be negative", ErrSampling, s.TopK)
-	case !(s.TopP >= 0 && s.TopP <= 1):
-		return fmt.Errorf("engine: %w: top-p is %v, must be in [0, 1]", ErrSampling, s.TopP)
-	case !(s.MinP >= 0 && s.MinP < 1):
-		return fmt.Errorf("engine: %w: min-p is %v, must be in [0, 1)", ErrSampling, s.MinP)
-	case slices.Contains(s.StopStrings, ""):
-		return fmt.Errorf("engine: %w: stop string %d is empty", ErrSampling, slices.Index(s.StopStrings, ""))
-	case s.Thinking != (policy.Thinking{}) && s.Thinking.Tokens != 0:
-		return fmt.Errorf("engine: %w: Thinking.Tokens is %d, but servers cannot insert tokens into a response", ErrSampling,
-			s.Thinking.Tokens)
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	if n := s.Thinking.Tokens; n != 0 {
+		return fmt.Errorf("engine: %w: Thinking.Tokens is %d, but servers cannot insert tokens into a response",
+			policy.ErrSampling, n)
 	}
 	return nil
 }
@@ -143,28 +135,16 @@ func (t *turn) all() ([]int32, []picture) {
 
 // read converts the prompts' messages to tokens and images, on all processors.
 func (p *Policy) read(prompts []policy.Prompt, s policy.Sampling) ([]*turn, error) {
-	seen := map[uint64]int{}
-	turns := make([]*turn, len(prompts))
-	for i, q := range prompts {
-		if j, ok := seen[q.Conversation]; ok {
-			return nil, fmt.Errorf("engine: prompts %d and %d continue the same conversation, %d", j, i, q.Conversation)
-		}
-		seen[q.Conversation] = i
-		p.mu.Lock()
-		t := &turn{prompt: q, chat: p.chats[q.Conversation], max: q.MaxTokens}
-		p.mu.Unlock()
-		if t.max == 0 {
-			t.max = s.MaxTokens
-		}
-		if t.max < 1 {
-			return nil, fmt.Errorf("engine: prompt %d: the response may have %d tokens, must be at least 1", i, t.max)
-		}
-		t.opened = p.codec.chat.Opened()
-		if c := t.chat; c != nil && c.resumed && len(q.Messages) == 0 && !p.codec.chat.Begins(p.codec.tok, c.tokens) {
-			t.opened = "" // the recorded tokens end inside the response
-		}
-		turns[i] = t
+	limits, err := s.Limits(prompts)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
 	}
+	turns := make([]*turn, len(prompts))
+	p.mu.Lock()
+	for i, q := range prompts {
+		turns[i] = &turn{prompt: q, chat: p.chats[q.Conversation], max: limits[i]}
+	}
+	p.mu.Unlock()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, t := range turns {
@@ -172,7 +152,7 @@ func (p *Policy) read(prompts []policy.Prompt, s policy.Sampling) ([]*turn, erro
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if t.pictures, t.err = p.codec.pictures(t.prompt.Messages); t.err == nil {
-				t.context, t.err = p.encode(t.prompt, t.chat, t.pictures)
+				t.context, t.opened, t.err = p.encode(t.prompt, t.chat, t.pictures)
 			}
 			if t.err == nil {
 				t.err = p.room(t)
@@ -183,20 +163,22 @@ func (p *Policy) read(prompts []policy.Prompt, s policy.Sampling) ([]*turn, erro
 	return turns, nil
 }
 
-// encode returns the tokens of a prompt's messages.
-func (p *Policy) encode(q policy.Prompt, c *conversation, pics []picture) ([]int32, error) {
-	switch {
-	case c == nil:
-		return p.codec.render(q.Messages, pics, true, tokenizer.EndedTurn)
-	case c.dead != nil:
-		return nil, fmt.Errorf("engine: conversation %d has ended: %w", q.Conversation, c.dead)
-	case c.resumed && len(q.Messages) == 0 && c.ended:
-		return nil, fmt.Errorf("engine: %w: the recorded tokens end with a complete response, and the prompt has no messages",
-			ErrResume)
-	case c.resumed && len(q.Messages) == 0:
-		return nil, nil // the response follows the recorded tokens
+// encode returns the tokens of a prompt's messages, and the response's text that the chat template
+// wrote.
+func (p *Policy) encode(q policy.Prompt, c *conversation, pics []picture) (ids []int32, opened string, err error) {
+	var past *dialogue.Past
+	if c != nil {
+		if c.dead != nil {
+			return nil, "", fmt.Errorf("engine: conversation %d has ended: %w", q.Conversation, c.dead)
+		}
+		if past = (&dialogue.Past{Ended: c.ended}); c.resumed {
+			past.Recorded = c.tokens
+		}
 	}
-	return p.codec.render(q.Messages, pics, false, tokenizer.Ending(c.ended))
+	if ids, opened, err = p.codec.text.Prompt(past, q.Messages, counts(pics)); err != nil {
+		return nil, "", fmt.Errorf("engine: %w", err)
+	}
+	return ids, opened, nil
 }
 
 // room checks the length of a turn against the context of model and servers.
@@ -245,7 +227,7 @@ func (p *Policy) complete(t *turn, s policy.Sampling) policy.Completion {
 	switch {
 	case p.codec.vision(tokens[last]):
 		stop = policy.StopVision
-	case slices.Contains(p.codec.end, tokens[last]):
+	case slices.Contains(p.codec.text.End, tokens[last]):
 		stop, words = policy.StopEnd, tokens[:last]
 	}
 	if n := p.codec.cut(words, slices.Concat(s.StopStrings, t.prompt.StopStrings)); n > 0 {
@@ -258,7 +240,7 @@ func (p *Policy) complete(t *turn, s policy.Sampling) policy.Completion {
 	}
 	p.chats[t.prompt.Conversation] = c
 	out := policy.Completion{Context: t.context, Tokens: tokens, LogProbs: logProbs, Stop: stop}
-	out.Text = t.opened + p.codec.tok.Decode(words, tokenizer.KeepSpecial)
+	out.Text = t.opened + p.codec.text.Tok.Decode(words, tokenizer.KeepSpecial)
 	if v := p.fleet.current; v != nil {
 		out.Version = v.Step
 	}
@@ -274,25 +256,7 @@ var errVision = errors.New("its last response ends with an image placeholder for
 // cut returns the number of tokens after which the text has one of the stop strings, 0 if
 // it has none.
 func (c *Codec) cut(tokens []int32, stops []string) int {
-	if len(stops) == 0 {
-		return 0
-	}
-	d := c.tok.NewDecoder(tokenizer.KeepSpecial)
-	longest := 0
-	for _, stop := range stops {
-		longest = max(longest, len(stop))
-	}
-	text := "" // its end, in which a stop string may begin
-	for i, id := range tokens {
-		text += d.Add(id)
-		for _, stop := range stops {
-			if strings.Contains(text, stop) {
-				return i + 1
-			}
-		}
-		text = text[max(0, len(text)-longest+1):]
-	}
-	return 0
+	return 1 + slices.IndexFunc(tokens, dialogue.NewStopper(c.text.Tok, stops).Add)
 }
 
 // Forget implements policy.Policy.
@@ -313,7 +277,7 @@ func (p *Policy) Count(q policy.Prompt) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	ids, err := p.encode(q, c, pics)
+	ids, _, err := p.encode(q, c, pics)
 	return len(ids), err
 }
 
@@ -326,7 +290,7 @@ func (p *Policy) Resume(conversations ...policy.Recorded) error {
 	for _, r := range conversations {
 		c, err := p.codec.resume(r)
 		if err != nil {
-			return fmt.Errorf("engine: resume: conversation %d: %w: %w", r.Conversation, ErrResume, err)
+			return fmt.Errorf("engine: resume: conversation %d: %w: %w", r.Conversation, policy.ErrResume, err)
 		}
 		fresh[r.Conversation] = c
 	}
@@ -334,7 +298,7 @@ func (p *Policy) Resume(conversations ...policy.Recorded) error {
 	defer p.mu.Unlock()
 	for key := range fresh {
 		if c, open := p.chats[key]; open && !c.resumed {
-			return fmt.Errorf("engine: resume: conversation %d: %w: it is already open", key, ErrResume)
+			return fmt.Errorf("engine: resume: conversation %d: %w: it is already open", key, policy.ErrResume)
 		}
 	}
 	for key, c := range fresh {
@@ -348,10 +312,8 @@ func (c *Codec) resume(r policy.Recorded) (*conversation, error) {
 	if len(r.Tokens) == 0 {
 		return nil, errors.New("it has no tokens")
 	}
-	for i, id := range r.Tokens {
-		if id < 0 || int(id) >= c.vocab {
-			return nil, fmt.Errorf("token %d is %d, must be in [0, %d)", i, id, c.vocab)
-		}
+	if err := c.text.CheckTokens(r.Tokens); err != nil {
+		return nil, err
 	}
 	out := &conversation{tokens: r.Tokens, resumed: true, ended: c.ends(r.Tokens[len(r.Tokens)-1])}
 	for i, im := range r.Images {

@@ -99,7 +99,7 @@ func TestAResponseEndsForTheReasonReported(t *testing.T) {
 	require.Equal(t, policy.StopLength, c.Stop)
 	require.Len(t, c.Tokens, 4)
 	full := ask(t, p, opening(2, "x"))[0]
-	stop := f.codec.tok.Decode(full.Tokens[2:3], false)
+	stop := f.codec.text.Tok.Decode(full.Tokens[2:3], false)
 	out, err := NewPolicy(f).Generate(t.Context(), []policy.Prompt{opening(2, "x")},
 		policy.Sampling{Temperature: 1, MaxTokens: 16, StopStrings: []string{stop}})
 	require.NoError(t, err)
@@ -109,23 +109,23 @@ func TestAResponseEndsForTheReasonReported(t *testing.T) {
 	require.Contains(t, out[0].Text, stop)
 	// A conversation cut off goes on with the rest of the template.
 	next := ask(t, p, following(1, "go on"))[0]
-	_, end := f.codec.chat.EndOfTurn()
+	_, end := f.codec.text.Chat.EndOfTurn()
 	require.Equal(t, end, next.Context[0])
 }
 
 // TestAStopStringIsFoundAcrossTokens, also a short one beside a longer one that does not occur.
 func TestAStopStringIsFoundAcrossTokens(t *testing.T) {
 	c := checkpoint(t)
-	tokens, err := c.tok.Encode("go left, then right</answer> and up")
+	tokens, err := c.text.Tok.Encode("go left, then right</answer> and naïve é up")
 	require.NoError(t, err)
 	for stop, want := range map[string]string{
-		"</answer>": "go left, then right</answer>", "t, th": "go left, th", "g": "g", "down": "",
+		"</answer>": "go left, then right</answer>", "t, th": "go left, th", "g": "g", "ve é": "go left, then right</answer> and naïve é", "down": "",
 	} {
 		n := c.cut(tokens, []string{"no such end of a response", stop})
-		text := c.tok.Decode(tokens[:n], tokenizer.KeepSpecial)
+		text := c.text.Tok.Decode(tokens[:n], tokenizer.KeepSpecial)
 		require.Equal(t, want != "", n > 0, stop)
 		require.True(t, strings.HasPrefix(text, want), "%q: %q", stop, text)
-		require.False(t, n > 0 && strings.Contains(c.tok.Decode(tokens[:n-1], tokenizer.KeepSpecial), stop), stop)
+		require.False(t, n > 0 && strings.Contains(c.text.Tok.Decode(tokens[:n-1], tokenizer.KeepSpecial), stop), stop)
 	}
 	require.Zero(t, c.cut(tokens, nil))
 }
@@ -149,9 +149,9 @@ func TestRecordedConversationsContinue(t *testing.T) {
 	require.NoError(t, other.Resume(policy.Recorded{Conversation: 1, Tokens: append(first.Context, first.Tokens...),
 		Images: first.Images}))
 	require.Equal(t, second, ask(t, other, following(1, "y"))[0])
-	require.ErrorIs(t, other.Resume(policy.Recorded{Conversation: 1, Tokens: []int32{1}}), ErrResume)
-	require.ErrorIs(t, other.Resume(policy.Recorded{Conversation: 2, Tokens: []int32{f.codec.image}}), ErrResume)
-	require.ErrorIs(t, other.Resume(policy.Recorded{Conversation: 3, Tokens: []int32{-1}}), ErrResume)
+	require.ErrorIs(t, other.Resume(policy.Recorded{Conversation: 1, Tokens: []int32{1}}), policy.ErrResume)
+	require.ErrorIs(t, other.Resume(policy.Recorded{Conversation: 2, Tokens: []int32{f.codec.image}}), policy.ErrResume)
+	require.ErrorIs(t, other.Resume(policy.Recorded{Conversation: 3, Tokens: []int32{-1}}), policy.ErrResume)
 	other.Forget(1)
 	require.Empty(t, other.chats)
 }
@@ -160,13 +160,10 @@ func TestBadCallsAreRefused(t *testing.T) {
 	f, _ := opened(t, VLLM, 1, nil)
 	p := NewPolicy(f)
 	for name, s := range map[string]policy.Sampling{
-		"temperature": {Temperature: -1, MaxTokens: 1}, "top-k": {TopK: -1, MaxTokens: 1}, "top-p": {TopP: 2, MaxTokens: 1},
-		"min-p":       {MinP: 1, MaxTokens: 1},
-		"stop string": {StopStrings: []string{""}, MaxTokens: 1},
-		"Thinking":    {Thinking: policy.Thinking{Tokens: 3, Close: "x"}, MaxTokens: 9},
+		"top-k": {TopK: -1, MaxTokens: 1}, "Thinking": {Thinking: policy.Thinking{Tokens: 3, Close: "x"}, MaxTokens: 9},
 	} {
 		_, err := p.Generate(t.Context(), repeat(1), s)
-		require.ErrorIs(t, err, ErrSampling)
+		require.ErrorIs(t, err, policy.ErrSampling)
 		require.ErrorContains(t, err, name)
 	}
 	_, err := p.Generate(t.Context(), repeat(1), policy.Sampling{})

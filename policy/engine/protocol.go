@@ -61,7 +61,7 @@ func (f *Fleet) request(tokens []int32, pics []picture) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &request{model: f.model, tokens: short, prompt: tokens, places: places, vocab: f.codec.vocab,
+	r := &request{model: f.model, tokens: short, prompt: tokens, places: places, vocab: f.codec.text.Vocab,
 		stop: f.codec.stops()}
 	if f.current != nil && f.current.Adapter {
 		r.model, r.lora = f.current.Name, true

@@ -216,13 +216,13 @@ func TestNoPromptTokenIsLost(t *testing.T) {
 		if wrong := strings.Contains(test.file, "expanded"); !wrong {
 			counts := []int{9, 9}[:test.images]
 			var err error
-			meant, err = c.tok.ExpandImages(nil, b.Token, counts)
+			meant, err = c.text.Tok.ExpandImages(nil, b.Token, counts)
 			require.NoError(t, err)
 		}
 		short, places, err := c.collapse(meant, pics)
 		require.NoError(t, err)
 		base, _ := answering(t, 200, e.Response.Body)
-		r := &request{model: "policy", tokens: short, prompt: meant, places: places, max: 8, vocab: c.vocab}
+		r := &request{model: "policy", tokens: short, prompt: meant, places: places, max: 8, vocab: c.text.Vocab}
 		got, err := v.generate(t.Context(), base, r)
 		require.NoError(t, err)
 		if strings.Contains(test.file, "expanded") {
@@ -245,7 +245,7 @@ func TestRecordedConversationsHaveOurTokens(t *testing.T) {
 	got, err := (&vllm{wire: newWire(&o)}).tokens(t.Context(), base, "policy", "Go left or right?", nil)
 	require.NoError(t, err)
 	require.JSONEq(t, string(e.Request.Body), string(*sent))
-	want, err := c.render([]policy.Message{{Role: policy.User, Text: "Go left or right?"}}, nil, true, true)
+	want, _, err := c.text.Prompt(nil, []policy.Message{{Role: policy.User, Text: "Go left or right?"}}, nil)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 }

@@ -138,7 +138,7 @@ func (o *odd) Score(j enginestub.Job, top int) (enginestub.Scores, error) {
 	case "short":
 		out.Top, out.TopLogProbs = make([][]int32, len(j.Tokens)), nil
 	case "outside":
-		out.Top[1][0] = int32(o.codec.vocab)
+		out.Top[1][0] = int32(o.codec.text.Vocab)
 	case "nan":
 		out.LogProbs[1], out.Top[1] = 5, nil
 	}

@@ -45,7 +45,7 @@ func (m *Model) size(p policy.Prompt) (Size, error) {
 	if errs[0] != nil {
 		return Size{}, errs[0]
 	}
-	ids, err := m.gen.EncodePrompt(p, pics[0])
+	ids, _, err := m.gen.EncodePrompt(p, pics[0])
 	if err != nil {
 		return Size{}, fmt.Errorf("vlm: %w", err)
 	}

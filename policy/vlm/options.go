@@ -46,10 +46,6 @@ var (
 	ErrWeights = weights.ErrWeights
 	// ErrDiverged is wrapped by the error of an update after which ranks have different weights.
 	ErrDiverged = learn.ErrDiverged
-	// ErrSampling is wrapped by errors about sampling settings.
-	ErrSampling = generate.ErrSampling
-	// ErrResume is wrapped by errors about recorded conversations that cannot be continued.
-	ErrResume = generate.ErrResume
 	// ErrClosed is returned by a Model that has been closed.
 	ErrClosed = errors.New("vlm: the model has been closed")
 )

@@ -130,7 +130,7 @@ func TestResumeRefusesWhatCannotBeContinued(t *testing.T) {
 		"image 0: image 01020000 is miss": {Conversation: 2, Tokens: whole, Images: []policy.Image{{Hash: [32]byte{1, 2}}}},
 	} {
 		err := m.Resume(policy.Recorded{Conversation: 3, Tokens: []int32{5}}, r)
-		require.ErrorIs(t, err, ErrResume, what)
+		require.ErrorIs(t, err, policy.ErrResume, what)
 		require.ErrorContains(t, err, what)
 	}
 	require.Empty(t, m.gen.Resumed, "none is resumed after an error")
@@ -144,7 +144,7 @@ func TestResumeRefusesWhatCannotBeContinued(t *testing.T) {
 	require.NoError(t, m.Resume(policy.Recorded{Conversation: 4, Tokens: complete, Images: c.Images}))
 	out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 4}}, s)
 	require.NoError(t, err)
-	require.ErrorIs(t, out[0].Err, ErrResume, "no message follows the response")
+	require.ErrorIs(t, out[0].Err, policy.ErrResume, "no message follows the response")
 	require.NoError(t, m.Close())
 	require.ErrorIs(t, m.Resume(policy.Recorded{Conversation: 3, Tokens: whole}), ErrClosed)
 }

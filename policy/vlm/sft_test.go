@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/dialogue"
 	"vagen/internal/golden"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
@@ -180,9 +182,7 @@ func learned(m *Model, b *policy.Batch) string {
 // textModel is a model of a folder's tokenizer without weights.
 func textModel(t testing.TB, dir string) *Model {
 	t.Helper()
-	tok, err := tokenizer.Load(dir)
+	d, err := dialogue.Open("vlm", dir, math.MaxInt32, nil, nil)
 	require.NoError(t, err)
-	chat, err := tok.Chat(nil)
-	require.NoError(t, err)
-	return &Model{text: &generate.Encoder{Tok: tok, Chat: chat, Cfg: &model.Config{}}}
+	return &Model{text: generate.NewEncoder(d, &model.Config{}, nil)}
 }

@@ -68,6 +68,28 @@ func TestDecodePassesOverIDsWithoutToken(t *testing.T) {
 	require.False(t, ok)
 }
 
+// TestEndsFollowTheText: ends give the length of the text after each token; characters of several
+// tokens end with their last one.
+func TestEndsFollowTheText(t *testing.T) {
+	tok := tiny(t, "left", "right")
+	for _, text := range []string{"<think>go left</think><answer>Left</answer>", "goal up — λ 🙂 é", "x"} {
+		ids, err := tok.Encode(text)
+		require.NoError(t, err)
+		ends := tok.Ends(ids)
+		require.Len(t, ends, len(ids))
+		last := 0
+		for i, end := range ends {
+			require.GreaterOrEqual(t, end, last)
+			last = end
+			if whole := tok.Decode(ids[:i+1], KeepSpecial); whole == text[:min(len(whole), len(text))] {
+				require.Equal(t, len(whole), end, "%q: token %d", text, i)
+			}
+		}
+		require.Equal(t, len(text), last)
+	}
+	require.Empty(t, tok.Ends(nil))
+}
+
 func FuzzDecoder(f *testing.F) {
 	f.Add([]byte("héllo \xf0\x9f\x98\x80 \xf0\x9f\xff"), true)
 	f.Add([]byte{0xe2, 0x82, 0, 0xed, 0xa0, 0x80}, false)

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"vagen/policy"
@@ -166,8 +167,8 @@ func (f *Batcher) remove(c *Call) {
 // begin reads the prompts of a call and queues their rows.
 func (f *Batcher) begin(c *Call) (err error) {
 	g := f.g
-	if err := checkSampling(c.Sampling); err != nil {
-		return err
+	if err := c.Sampling.Check(); err != nil {
+		return fmt.Errorf("vlm: %w", err)
 	}
 	if f.c == nil || !f.fits(c) { // no call is present
 		f.Close()

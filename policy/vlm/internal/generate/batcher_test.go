@@ -112,7 +112,7 @@ func TestWhatDoesNotFitWaits(t *testing.T) {
 	require.NotContains(t, m.Gen.Chats, uint64(2), "forgotten")
 
 	f.Add(&generate.Call{Context: t.Context(), Prompts: nextTurn(prompts[:1]), Sampling: policy.Sampling{Temperature: -1},
-		Done: func(_ []policy.Completion, err error) { require.ErrorIs(t, err, generate.ErrSampling) }})
+		Done: func(_ []policy.Completion, err error) { require.ErrorIs(t, err, policy.ErrSampling) }})
 	f.Step()
 	require.True(t, f.Idle())
 	require.Contains(t, m.Gen.Chats, uint64(0), "a call that has not begun ends no conversation")

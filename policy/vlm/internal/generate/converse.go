@@ -27,8 +27,8 @@ type Conversation struct {
 func (g *Generator) Stream(
 	ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32),
 ) ([]policy.Completion, error) {
-	if err := checkSampling(s); err != nil {
-		return nil, err
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("vlm: %w", err)
 	}
 	turns, err := g.ReadPrompts(prompts, s)
 	if err != nil {
@@ -160,25 +160,6 @@ func (g *Generator) runAll(ctx context.Context, schedulers []*Scheduler, watched
 	return net.Each(len(g.Weights), func(i int) error { return run(g.Weights[i].Net.Dev) })
 }
 
-// ErrSampling is wrapped by errors about sampling settings.
-var ErrSampling = errors.New("bad sampling")
-
-func checkSampling(s policy.Sampling) error {
-	switch {
-	case s.Temperature != 0 && net.CheckTemperature(s.Temperature) != nil:
-		return fmt.Errorf("vlm: %w: %w, or 0 for the most likely token", ErrSampling, net.CheckTemperature(s.Temperature))
-	case s.TopK < 0:
-		return fmt.Errorf("vlm: %w: top-k is %d, must not be negative", ErrSampling, s.TopK)
-	case !(s.TopP >= 0 && s.TopP <= 1):
-		return fmt.Errorf("vlm: %w: top-p is %v, must be in [0, 1]", ErrSampling, s.TopP)
-	case !(s.MinP >= 0 && s.MinP < 1):
-		return fmt.Errorf("vlm: %w: min-p is %v, must be in [0, 1)", ErrSampling, s.MinP)
-	case slices.Contains(s.StopStrings, ""):
-		return fmt.Errorf("vlm: %w: stop string %d is empty", ErrSampling, slices.Index(s.StopStrings, ""))
-	}
-	return CheckThinking(s.Thinking)
-}
-
 // promptTurn is the part of a conversation that a prompt adds.
 type promptTurn struct {
 	Turn    *Turn
@@ -190,15 +171,14 @@ type promptTurn struct {
 
 // ReadPrompts converts the prompts' messages to tokens and processed images.
 func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promptTurn, error) {
+	limits, err := s.Limits(prompts)
+	if err != nil {
+		return nil, fmt.Errorf("vlm: %w", err)
+	}
 	turns := make([]promptTurn, len(prompts))
 	groups := make([][]image.Image, len(prompts))
-	seen := map[uint64]int{}
 	opens := false // a conversation
 	for i, p := range prompts {
-		if j, ok := seen[p.Conversation]; ok {
-			return nil, fmt.Errorf("vlm: prompts %d and %d continue the same conversation, %d", j, i, p.Conversation)
-		}
-		seen[p.Conversation] = i
 		if _, goesOn := g.Chats[p.Conversation]; !goesOn {
 			opens = true
 		}
@@ -215,32 +195,21 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 			turns[i].err = errs[i]
 			continue
 		}
-		limit := p.MaxTokens
-		if limit == 0 {
-			limit = s.MaxTokens
-		}
-		if limit < 1 {
-			return nil, fmt.Errorf("vlm: prompt %d: the response may have %d tokens, must be at least 1", i, limit)
-		}
 		if c, ok := g.Chats[p.Conversation]; ok && c.dead != nil {
 			turns[i].err = fmt.Errorf("vlm: conversation %d has ended: %w", p.Conversation, c.dead)
 			continue
 		}
-		ids, err := g.EncodePrompt(p, pics[i])
+		ids, opened, err := g.EncodePrompt(p, pics[i])
 		if err != nil {
 			turns[i].err = fmt.Errorf("vlm: %w", err)
 			continue
-		}
-		opened := g.Chat.Opened()
-		if r := g.Resumed[p.Conversation]; r != nil && len(p.Messages) == 0 && !g.Chat.Begins(g.Tok, r.tokens) {
-			opened = "" // the recorded tokens end inside the response
 		}
 		think, err := NewThinkingLimiter(g.Tok, s.Thinking, opened)
 		if err != nil {
 			return nil, err
 		}
-		r := &Turn{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limit,
-			stop: NewStopDetector(g.Tok, slices.Concat(s.StopStrings, p.StopStrings)), Think: think,
+		r := &Turn{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limits[i],
+			stop: dialogue.NewStopper(g.Tok, slices.Concat(s.StopStrings, p.StopStrings)), Think: think,
 			Shared: net.ContextKey(ids, refs[i])}
 		turns[i] = promptTurn{Turn: r, context: ids, images: refs[i], Opened: opened}
 		g.Resumed[p.Conversation].prepend(&turns[i])
@@ -248,58 +217,24 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 		if c, ok := g.Chats[p.Conversation]; ok {
 			length += c.Batch.Rows[c.Row].Length
 		}
-		if most := g.Cfg.Text.MaxPositions; most > 0 && limit > most-length {
+		if most := g.Cfg.Text.MaxPositions; most > 0 && limits[i] > most-length {
 			turns[i].err = fmt.Errorf("vlm: %w: %d tokens and %d of the response, the model allows %d", policy.ErrNoRoom, length,
-				limit, most)
+				limits[i], most)
 		}
 	}
 	return turns, nil
 }
 
-// EncodePrompt renders and tokenises a prompt's messages.
-func (g *Generator) EncodePrompt(p policy.Prompt, pics []net.Picture) ([]int32, error) {
-	msgs := make([]tokenizer.Message, len(p.Messages))
-	for i, msg := range p.Messages {
-		var err error
-		if msgs[i], err = tokenizer.Marked(string(msg.Role), msg.Text, ImageMark, len(msg.Images)); err != nil {
-			return nil, err
-		}
+// EncodePrompt renders and tokenises a prompt's messages. opened is the response's text that the chat template wrote.
+func (g *Generator) EncodePrompt(p policy.Prompt, pics []net.Picture) (ids []int32, opened string, err error) {
+	var past *dialogue.Past
+	if c, r := g.Chats[p.Conversation], g.Resumed[p.Conversation]; c != nil {
+		past = &dialogue.Past{Ended: c.ended}
+	} else if r != nil {
+		past = &dialogue.Past{Recorded: r.tokens, Ended: r.ended}
 	}
-	var text string
-	var err error
-	c, r := g.Chats[p.Conversation], g.Resumed[p.Conversation]
-	switch {
-	case c != nil:
-		text, err = g.Chat.Continue(msgs, tokenizer.Ending(c.ended))
-	case r != nil && len(msgs) == 0 && r.ended:
-		return nil, fmt.Errorf("%w: the recorded tokens end with a complete response, and the prompt has no messages",
-			ErrResume)
-	case r != nil && len(msgs) == 0:
-		return nil, nil // the response follows the recorded tokens
-	case r != nil:
-		text, err = g.Chat.Continue(msgs, tokenizer.Ending(r.ended))
-	default:
-		text, err = g.Chat.Open(msgs)
-	}
-	if err != nil {
-		return nil, err
-	}
-	ids, err := g.Tok.Encode(text)
-	if err != nil {
-		return nil, err
-	}
-	counts := make([]int, len(pics))
-	for i, pic := range pics {
-		counts[i] = pic.Grid.Tokens(g.Cfg.Vision.Merge)
-	}
-	if len(counts) == 0 {
-		return ids, nil
-	}
-	return g.Tok.ExpandImages(nil, ids, counts)
+	return g.Prompt(past, p.Messages, g.counts(pics))
 }
-
-// ImageMark marks the position of an image in a message's text.
-const ImageMark = dialogue.ImageMark
 
 // Completion converts a reply to a completion.
 func (g *Generator) Completion(p policy.Prompt, t promptTurn, r *Reply) policy.Completion {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"vagen/internal/dialogue"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
@@ -17,7 +18,7 @@ type Turn struct {
 	Images []net.Picture
 	seed   uint64
 	Max    int // longest response
-	stop   *stopDetector
+	stop   *dialogue.Stopper
 	Think  *ThinkingLimiter
 	Shared string            // equal for requests with the same tokens and images; "" for none
 	watch  func(token int32) // called with each token of the response; may be nil

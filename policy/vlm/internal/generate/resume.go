@@ -16,16 +16,13 @@ type resumed struct {
 	ended    bool // the last token is the end-of-turn token
 }
 
-// ErrResume is wrapped by errors about recorded conversations that cannot be continued.
-var ErrResume = errors.New("conversation cannot be resumed")
-
 // Resume takes recorded conversations, or none if one of them cannot be continued.
 func (g *Generator) Resume(conversations []policy.Recorded) error {
 	fresh := make(map[uint64]*resumed, len(conversations))
 	for _, c := range conversations {
 		r, err := g.resume(c)
 		if err != nil {
-			return fmt.Errorf("vlm: resume: conversation %d: %w: %w", c.Conversation, ErrResume, err)
+			return fmt.Errorf("vlm: resume: conversation %d: %w: %w", c.Conversation, policy.ErrResume, err)
 		}
 		fresh[c.Conversation] = r
 	}
@@ -55,10 +52,8 @@ func (g *Generator) resume(c policy.Recorded) (*resumed, error) {
 		}
 		r.pictures, grids = append(r.pictures, p), append(grids, p.Grid)
 	}
-	for i, id := range c.Tokens {
-		if id < 0 || int(id) >= g.Cfg.Text.Vocab {
-			return nil, fmt.Errorf("token %d is %d, must be in [0, %d)", i, id, g.Cfg.Text.Vocab)
-		}
+	if err := g.CheckTokens(c.Tokens); err != nil {
+		return nil, err
 	}
 	if _, _, err := net.Positions(g.Cfg, c.Tokens, grids); err != nil {
 		return nil, err

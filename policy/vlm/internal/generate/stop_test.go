@@ -1,39 +1,17 @@
 package generate_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/dialogue"
 	"vagen/policy"
-	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	. "vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/tokenizer"
 )
-
-func TestStopperFindsStringsAcrossTokens(t *testing.T) {
-	tok := Tokenizer(t)
-	for text, want := range map[string]int{ // tokens up to the one that completes a stop string
-		"abc</a>d":    7,
-		"ab</left>":   6, // "left" is one token
-		"</a":         0,
-		"naïve é</a>": 13, // characters of two bytes
-	} {
-		s := generate.NewStopDetector(tok, []string{"</a>", "</left>"})
-		ids, err := tok.Encode(text)
-		require.NoError(t, err)
-		got := 0
-		for i, id := range ids {
-			if s.Add(id) {
-				got = i + 1
-				break
-			}
-		}
-		require.Equal(t, want, got, text)
-	}
-	require.False(t, generate.NewStopDetector(tok, nil).Add(1), "nothing to look for")
-}
 
 func TestStopStringsEndTheirRowAlone(t *testing.T) {
 	m := Open(t, Folder(t, model.Qwen25VL, nil), Options{})
@@ -41,14 +19,8 @@ func TestStopStringsEndTheirRowAlone(t *testing.T) {
 	free := Ask(t, m, o, Asks())
 	tok := m.Text.Tok
 	stop := tok.Decode(free[1].Tokens[3:5], tokenizer.KeepSpecial)
-	at := 0
-	s := generate.NewStopDetector(tok, []string{stop})
-	for i, id := range free[1].Tokens {
-		if s.Add(id) {
-			at = i + 1
-			break
-		}
-	}
+	s := dialogue.NewStopper(tok, []string{stop})
+	at := 1 + slices.IndexFunc(free[1].Tokens, s.Add)
 	require.NotZero(t, at)
 	o.StopStrings = []string{stop}
 	got := Ask(t, m, o, Asks())

@@ -7,48 +7,31 @@ import (
 	"maps"
 
 	"vagen/internal/dialogue"
-	"vagen/internal/endtokens"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )
 
 // Encoder encodes conversations: tokenizer, chat template and image processor. It needs no device.
 type Encoder struct {
+	dialogue.Encoder
 	Cfg      *model.Config
-	Tok      *tokenizer.Tokenizer
-	Chat     *tokenizer.Chat
 	proc     *processor.Processor // nil for text models
 	template map[string]any       // variables of the chat template
 	Pictures *pictureCache
 }
 
-var _ policy.Aligner = (*Encoder)(nil)
-
 // OpenEncoder loads tokenizer, chat template, end tokens of generation and image processor, and
 // checks them against the config, in which it sets what they determine.
 func OpenEncoder(dir string, cfg *model.Config, template map[string]any) (*Encoder, error) {
-	x := &Encoder{Cfg: cfg, template: template, Pictures: NewPictureCache(PlayedPictures)}
-	var err error
-	if x.Tok, err = tokenizer.Load(dir); err != nil {
-		return nil, fmt.Errorf("vlm: %w", err)
-	}
-	if x.Chat, err = x.Tok.Chat(template); err != nil {
-		return nil, fmt.Errorf("vlm: %w", err)
-	}
-	if err := x.Tok.CheckVariables(template); err != nil {
-		return nil, fmt.Errorf("vlm: %w", err)
-	}
-	if n := x.Tok.VocabSize(); n > x.Cfg.Text.Vocab {
-		return nil, fmt.Errorf("vlm: %s: the tokenizer has %d ids, the embedding only %d rows", dir, n, x.Cfg.Text.Vocab)
-	}
-	generation, err := endtokens.Generation(dir, x.Cfg.Text.Vocab)
+	d, err := dialogue.Open("vlm", dir, cfg.Text.Vocab, cfg.EndOfTurn, template)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
-	_, turn := x.Chat.EndOfTurn()
-	x.Cfg.EndOfTurn = endtokens.Union(x.Cfg.EndOfTurn, generation, []int32{turn})
+	x := NewEncoder(d, cfg, template)
+	cfg.EndOfTurn = d.End
 	if x.Cfg.Vision == nil {
 		return x, nil
 	}
@@ -68,45 +51,32 @@ func OpenEncoder(dir string, cfg *model.Config, template map[string]any) (*Encod
 	return x, nil
 }
 
-func (x *Encoder) dialogue() dialogue.Encoder {
-	return dialogue.Encoder{Name: "vlm", Tokenizer: x.Tok, Chat: x.Chat, Vision: x.Cfg.Vision != nil,
-		End: x.Cfg.EndOfTurn, Images: x.placeholders}
+// NewEncoder returns an encoder without an image processor.
+func NewEncoder(d dialogue.Encoder, cfg *model.Config, template map[string]any) *Encoder {
+	x := &Encoder{Encoder: d, Cfg: cfg, template: template, Pictures: NewPictureCache(PlayedPictures)}
+	x.Vision, x.Images = cfg.Vision != nil, x.placeholders
+	return x
 }
 
-// placeholders prepares the images of messages.
+// placeholders prepares the images of messages, with which a round of conversations begins.
 func (x *Encoder) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int, []error) {
+	x.Pictures.startRound(false)
 	refs, pics, errs := x.PrepareImages(groups)
 	counts := make([][]int, len(pics))
 	for i := range pics {
-		for _, pic := range pics[i] {
-			counts[i] = append(counts[i], pic.Grid.Tokens(x.Cfg.Vision.Merge))
-		}
+		counts[i] = x.counts(pics[i])
 	}
 	return refs, counts, errs
 }
 
-// Encode implements policy.Encoder: the tokens of a conversation as Generate would have
-// read and written them, turn by turn. Messages after the assistant's last one are
-// ignored.
-func (x *Encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
-	x.Pictures.startRound(false)
-	return x.dialogue().Encode(messages)
+// counts returns the numbers of placeholders.
+func (x *Encoder) counts(pics []net.Picture) []int {
+	var out []int
+	for _, pic := range pics {
+		out = append(out, pic.Grid.Tokens(x.Cfg.Vision.Merge))
+	}
+	return out
 }
-
-// EncodeSystem implements policy.SystemEncoder.
-func (x *Encoder) EncodeSystem(text string) ([]int32, error) { return x.dialogue().EncodeSystem(text) }
-
-// Opened implements policy.Templated.
-func (x *Encoder) Opened() string { return x.Chat.Opened() }
-
-// RewritesHistory implements policy.Templated.
-func (x *Encoder) RewritesHistory() bool { return x.Chat.RewritesHistory() }
-
-// Response implements policy.Templated.
-func (x *Encoder) Response(tokens []int32) string { return x.dialogue().Response(tokens) }
-
-// Ends implements policy.Aligner.
-func (x *Encoder) Ends(tokens []int32) []int { return x.Chat.Ends(x.Tok, tokens) }
 
 // ToolCalls returns the text of a response that calls tools, as the chat template shows it: see
 // tokenizer.Chat.ToolCalls.

@@ -20,16 +20,6 @@ type ThinkingLimiter struct {
 	pending []int32 // forced next tokens
 }
 
-func CheckThinking(t policy.Thinking) error {
-	switch {
-	case t.Tokens < 0:
-		return fmt.Errorf("vlm: %w: Thinking.Tokens is %d, must not be negative", ErrSampling, t.Tokens)
-	case t.Tokens > 0 && t.Close == "":
-		return fmt.Errorf("vlm: %w: Thinking.Tokens is %d, but Thinking.Close is empty", ErrSampling, t.Tokens)
-	}
-	return nil
-}
-
 // NewThinkingLimiter returns nil if there is no limit. opened is the text with which the chat
 // template began the response.
 func NewThinkingLimiter(tok *tokenizer.Tokenizer, t policy.Thinking, opened string) (*ThinkingLimiter, error) {
@@ -38,7 +28,7 @@ func NewThinkingLimiter(tok *tokenizer.Tokenizer, t policy.Thinking, opened stri
 	}
 	closing, err := tok.Encode(t.Close)
 	if err != nil {
-		return nil, fmt.Errorf("vlm: %w: Thinking.Close: %w", ErrSampling, err)
+		return nil, fmt.Errorf("vlm: %w: Thinking.Close: %w", policy.ErrSampling, err)
 	}
 	inside := strings.Contains(opened, t.Open) // also if Open is empty
 	d := tok.NewDecoder(tokenizer.KeepSpecial)

@@ -100,10 +100,6 @@ func TestThinkersCountBetweenTags(t *testing.T) {
 	require.Equal(t, "ab#cdef", got, "without an opening tag a response begins inside")
 	got, _ = write("a#bcdef", policy.Thinking{Tokens: 2, Close: "#"})
 	require.Equal(t, "a#bcdef", got)
-	_, err = checkedThinking(-1, "x")
-	require.ErrorIs(t, err, generate.ErrSampling)
-	_, err = checkedThinking(1, "")
-	require.ErrorIs(t, err, generate.ErrSampling)
 }
 
 // A limiter leaves tokens to the model exactly as long as none of them can be forced.
@@ -136,11 +132,6 @@ func TestThinkersLeaveTokensBeforeTheLimit(t *testing.T) {
 			require.Equal(t, n <= c.want, th.Leaves(n), "%+v, %q, %d tokens", c.limits, c.Text, n)
 		}
 	}
-}
-
-func checkedThinking(n int, end string) (policy.Thinking, error) {
-	t := policy.Thinking{Tokens: n, Close: end}
-	return t, generate.CheckThinking(t)
 }
 
 // Rows that open with the same context share its computation; each response is the one

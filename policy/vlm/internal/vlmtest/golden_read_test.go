@@ -14,7 +14,6 @@ import (
 	"vagen/internal/golden"
 	"vagen/internal/safetensors"
 	"vagen/policy"
-	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/processor"
 )
@@ -67,7 +66,7 @@ func (p recordedPrompt) messages(t testing.TB, images []policy.Image) []policy.M
 		}
 		for _, part := range parts {
 			if part.Type == "image" {
-				msg.Text += generate.ImageMark
+				msg.Text += policy.ImageMark
 				msg.Images = append(msg.Images, images[0].Image)
 				images = images[1:]
 			}

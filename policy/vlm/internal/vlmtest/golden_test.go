@@ -135,7 +135,7 @@ func (r *recordedModel) compareText(m *Model) {
 		what := fmt.Sprintf("%s row %d: ", row.test.Name, row.row)
 		_, pics, errs := m.Text.PrepareImages([][]image.Image{imagesOf(msgs)})
 		require.NoError(r.t, errs[0])
-		ids, err := m.Gen.EncodePrompt(policy.Prompt{Messages: msgs}, pics[0])
+		ids, _, err := m.Gen.EncodePrompt(policy.Prompt{Messages: msgs}, pics[0])
 		require.NoError(r.t, err)
 		tokens, _ := r.tokens(row)
 		for k, column := range row.column {

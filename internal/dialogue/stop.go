@@ -1,4 +1,4 @@
-package generate
+package dialogue
 
 import (
 	"strings"
@@ -6,20 +6,20 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// stopDetector detects stop strings in a response during generation.
-type stopDetector struct {
+// Stopper finds stop strings in a response, token by token.
+type Stopper struct {
 	stops   []string
 	decoder *tokenizer.Decoder
 	tail    string // end of the text that may be the start of a stop string
 	keep    int
 }
 
-// NewStopDetector returns nil if there are no stop strings.
-func NewStopDetector(tok *tokenizer.Tokenizer, stops []string) *stopDetector {
+// NewStopper returns nil if there are no stop strings.
+func NewStopper(tok *tokenizer.Tokenizer, stops []string) *Stopper {
 	if len(stops) == 0 {
 		return nil
 	}
-	s := &stopDetector{stops: stops, decoder: tok.NewDecoder(tokenizer.KeepSpecial)}
+	s := &Stopper{stops: stops, decoder: tok.NewDecoder(tokenizer.KeepSpecial)}
 	for _, stop := range stops {
 		s.keep = max(s.keep, len(stop)-1)
 	}
@@ -28,7 +28,7 @@ func NewStopDetector(tok *tokenizer.Tokenizer, stops []string) *stopDetector {
 
 // Add adds the response's next token and reports whether the text now contains a stop
 // string. s may be nil.
-func (s *stopDetector) Add(token int32) bool {
+func (s *Stopper) Add(token int32) bool {
 	if s == nil {
 		return false
 	}
@@ -38,8 +38,6 @@ func (s *stopDetector) Add(token int32) bool {
 			return true
 		}
 	}
-	if n := len(s.tail); n > s.keep {
-		s.tail = s.tail[n-s.keep:]
-	}
+	s.tail = s.tail[max(0, len(s.tail)-s.keep):]
 	return false
 }
