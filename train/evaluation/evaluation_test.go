@@ -254,12 +254,12 @@ backends:
 	require.NotContains(t, err.Error(), "sk-123")
 	for want, change := range map[string]string{
 		"tag_id is missing": "tag_id: x|", "a local model has its own": "|tokenizer: gpt2, response_length_per_turn: 5",
-		"are unset: set one of them":       "|",
-		"no length at which to summarise":  "|harness: compact, response_length_per_turn: 5",
-		`did you mean "temperature"?`:      "|chat_config: {temprature: 1, max_tokens: 5}",
-		"temperature must not be negative": "|chat_config: {temperature: -1, max_tokens: 5}",
-		`did you mean "compact"?`:          "|harness: compcat, response_length_per_turn: 5",
-		"thinking_token_budget":            "|thinking_token_budget: 5, response_length_per_turn: 5",
+		"are unset: set one of them":      "|",
+		"no length at which to summarise": "|harness: compact, response_length_per_turn: 5",
+		`did you mean "temperature"?`:     "|chat_config: {temprature: 1, max_tokens: 5}",
+		"temperature is -1":               "|chat_config: {temperature: -1, max_tokens: 5}",
+		`did you mean "compact"?`:         "|harness: compcat, response_length_per_turn: 5",
+		"thinking_token_budget":           "|thinking_token_budget: 5, response_length_per_turn: 5",
 	} {
 		tag := "tag_id: x, "
 		if change[0] == 't' { // the line to remove

@@ -268,10 +268,15 @@ func (e *Plan) sampling(p *part) (policy.Sampling, error) {
 			}
 		}
 	}
-	if !(c.Temperature >= 0 && c.TopP >= 0 && c.TopP <= 1 && c.MinP >= 0 && c.MinP <= 1 && c.TopK >= -1) {
-		return policy.Sampling{}, fmt.Errorf("%s: temperature is %v, top_p %v, top_k %d and min_p %v; temperature must not be negative, top_p and min_p must be in [0, 1], top_k -1 or more", key, c.Temperature, c.TopP, c.TopK, c.MinP)
+	out := policy.Sampling{Temperature: c.Temperature, TopP: c.TopP, TopK: c.TopK, MinP: c.MinP, MaxTokens: longest,
+		StopStrings: stop}
+	if c.TopK == -1 { // of all tokens
+		out.TopK = 0
 	}
-	return policy.Sampling{Temperature: c.Temperature, TopP: c.TopP, TopK: max(0, c.TopK), MinP: c.MinP, MaxTokens: longest, StopStrings: stop}, nil
+	if err := out.Check(); err != nil {
+		return policy.Sampling{}, fmt.Errorf("%s: %w", key, err)
+	}
+	return out, nil
 }
 
 // Dir returns the folder of results.
