@@ -17,6 +17,7 @@ type MLflowServer struct {
 	Status  int    // with which it fails; 0 is 503
 	Refuse  bool
 	exists  bool // the experiment
+	Deleted bool // so are all runs
 	Runs    map[string]map[string]any
 	Metrics map[string]float64 // newest, by run/name/step
 	Latest  int                // newest step of metric a
@@ -81,8 +82,16 @@ func (s *MLflowServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail(404, "RESOURCE_DOES_NOT_EXIST")
 			return
 		}
-		fmt.Fprintf(w, `{"run":{"data":{"metrics":[{"key":"a","step":%d}]}}}`, s.Latest)
+		stage := "active"
+		if s.Deleted {
+			stage = "deleted"
+		}
+		fmt.Fprintf(w, `{"run":{"info":{"lifecycle_stage":%q},"data":{"metrics":[{"key":"a","step":%d}]}}}`, stage, s.Latest)
 	case "runs/log-batch":
+		if s.Deleted {
+			fail(400, "INVALID_PARAMETER_VALUE")
+			return
+		}
 		for _, p := range in.Params {
 			s.Params[p.Key] = p.Value
 		}

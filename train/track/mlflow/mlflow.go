@@ -248,6 +248,8 @@ func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 			err = m.client.logMetrics(ctx, m.run, batch)
 		}
 		switch {
+		case errors.Is(err, errRefused) && m.client.deleted(ctx, m.run):
+			return closed, fmt.Errorf("mlflow: %w: the run %s was deleted on the server", errRefused, m.run)
 		case refusesContent(err):
 			m.log.Warn("MLflow refuses some metrics", "server", m.client.String(), "metrics", len(batch), "err", err)
 		case err != nil:

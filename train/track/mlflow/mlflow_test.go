@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -137,6 +138,35 @@ func TestMLflowNeverStopsTraining(t *testing.T) {
 	require.Len(t, s.Calls, 1, "a refused request is not repeated")
 	require.Contains(t, log.String(), "MLflow refuses this run")
 	require.Contains(t, log.String(), "401 UNAUTHENTICATED")
+}
+
+// TestMLflowRunThatIsDeletedWhileItTrains is an error, once, and gets nothing more.
+func TestMLflowRunThatIsDeletedWhileItTrains(t *testing.T) {
+	s := traintest.NewMLflowServer(t)
+	var log bytes.Buffer
+	path := filepath.Join(t.TempDir(), "metrics.jsonl")
+	m, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Metrics: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	sent := func(what string) int {
+		s.Mu.Lock()
+		defer s.Mu.Unlock()
+		return strings.Count(strings.Join(s.Calls, ","), what)
+	}
+	for step := range 3 {
+		recorded(t, path, m, track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": 1}})
+		require.Eventually(t, func() bool { return sent("runs/log-batch") > step }, time.Minute, time.Millisecond)
+	}
+	s.Mu.Lock()
+	s.Deleted = true
+	s.Mu.Unlock()
+	for step := 3; step < 6; step++ {
+		recorded(t, path, m, track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": 1}})
+		require.Eventually(t, func() bool { return sent("runs/get") > 0 }, time.Minute, time.Millisecond)
+	}
+	require.NoError(t, m.Close())
+	require.Equal(t, 4, sent("runs/log-batch"), "the first refused request is the last one")
+	require.Equal(t, 1, strings.Count(log.String(), "level="))
+	require.Contains(t, log.String(), "the run r0 was deleted on the server")
 }
 
 func TestMLflowNeedsTheAddressOfAServer(t *testing.T) {

@@ -43,15 +43,14 @@ const (
 // experiment finds an experiment by name or makes it.
 func (c *client) experiment(ctx context.Context, name string) (string, error) {
 	id, err := c.find(ctx, name)
-	var f *fault
-	if err == nil || !errors.As(err, &f) || f.Code != "RESOURCE_DOES_NOT_EXIST" && f.Status != http.StatusNotFound {
+	if !missing(err) {
 		return id, err
 	}
 	var made struct {
 		ID string `json:"experiment_id"`
 	}
 	err = c.call(ctx, http.MethodPost, "experiments/create", map[string]string{"name": name}, &made)
-	if errors.As(err, &f) && f.Code == "RESOURCE_ALREADY_EXISTS" { // another process created it first
+	if f, ok := errors.AsType[*fault](err); ok && f.Code == "RESOURCE_ALREADY_EXISTS" { // another process created it first
 		return c.find(ctx, name)
 	}
 	return made.ID, err
@@ -123,6 +122,25 @@ func (c *client) latestSteps(ctx context.Context, run string) (map[string]int64,
 		out[m.Key] = max(out[m.Key], m.Step)
 	}
 	return out, nil
+}
+
+// deleted reports whether a run, which existed, is not among those of the server any more.
+func (c *client) deleted(ctx context.Context, run string) bool {
+	var got struct {
+		Run struct {
+			Info struct {
+				Stage string `json:"lifecycle_stage"`
+			} `json:"info"`
+		} `json:"run"`
+	}
+	err := c.call(ctx, http.MethodGet, "runs/get?run_id="+url.QueryEscape(run), nil, &got)
+	return missing(err) || err == nil && got.Run.Info.Stage == "deleted"
+}
+
+// missing reports whether the server says that it does not have what a request is about.
+func missing(err error) bool {
+	f, ok := errors.AsType[*fault](err)
+	return ok && (f.Code == "RESOURCE_DOES_NOT_EXIST" || f.Status == http.StatusNotFound)
 }
 
 // logParams stores settings. Values that are longer than all servers take are cut.
