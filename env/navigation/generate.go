@@ -20,6 +20,7 @@ const (
 	training    = "train"
 	open        = "open"
 	scenePrefix = "room-"
+	targetMark  = "+" // before each type of targets
 )
 
 // generatedTasks returns the number of tasks of a set, as in the original's files if these have
@@ -34,7 +35,15 @@ func generatedTasks(split string) int {
 	return 60
 }
 
-func sceneName(split string, i int) string { return fmt.Sprintf("%s%s-%d", scenePrefix, split, i) }
+// sceneName returns the name from which generatedName finds room i of a family again, if its task has a target of one
+// of the given types: another room than without them.
+func sceneName(split string, i int, targets []string) string {
+	name := fmt.Sprintf("%s%s-%d", scenePrefix, split, i)
+	for _, target := range slices.Compact(slices.Sorted(slices.Values(targets))) {
+		name += targetMark + target
+	}
+	return name
+}
 
 // styles are the styles of instruction, one per set.
 var styles = []string{"base", "common_sense", "complex_instruction", "visual_appearance", "long_horizon"}
@@ -125,13 +134,13 @@ func generate(split string, i int, targets []string) (generated, error) {
 	for try := range uint64(maxRooms) {
 		r := rng.New(family.Sum64(), rng.Level, uint64(i), try)
 		kind := kinds[i%len(kinds)]
-		scene := generateRoom(sceneName(split, i), kind, r)
+		scene := generateRoom(sceneName(split, i, targets), kind, r)
 		if g, ok := chooseTask(scene, r, targets); ok {
 			return g, nil
 		}
 	}
 	return generated{}, fmt.Errorf("navigation: %w: no task was found in %d rooms of %s", ErrTask, maxRooms,
-		sceneName(split, i))
+		sceneName(split, i, targets))
 }
 
 // roomsWith returns the kinds of rooms that may have a target of one of the given types, all

@@ -315,9 +315,19 @@ func TestGeneratedScenesAreFoundByName(t *testing.T) {
 	_, found, err := set.At(0)
 	require.NoError(t, err)
 	require.Equal(t, scene, found)
+	limited := generatedSet{style: "base", split: open, targets: []string{"Sofa", "Fridge", "Sofa"}}
+	for i := range 8 {
+		task, scene, err := limited.At(i)
+		require.NoError(t, err)
+		set, err := newTaskSet([]Task{task}, "mine")
+		require.NoError(t, err)
+		_, found, err := set.At(0)
+		require.NoError(t, err)
+		require.Equal(t, scene, found, "%s: the room has the target", task.Scene)
+	}
 	for _, name := range []string{"room-eval-60", "room-eval--1", "room-eval-07", "room-test-1", "room-eval", "room-",
-		"FloorPlan1"} {
-		_, _, ok := generatedName(name)
+		"FloorPlan1", "room-eval-1+", "room-eval-1+Dragon", "room-eval-1+Sofa+Fridge", "room-eval-1+Sofa+Sofa", "eval-1"} {
+		_, _, _, ok := generatedName(name)
 		require.False(t, ok, name)
 	}
 }

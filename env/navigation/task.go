@@ -6,6 +6,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -129,8 +131,8 @@ func newTaskSet(tasks []Task, name string) (TaskSet, error) {
 	s := &fileSet{tasks: tasks, scenes: make(map[string]func() (*Scene, error))}
 	for scene, group := range groups {
 		s.scenes[scene] = sync.OnceValues(func() (*Scene, error) {
-			if split, i, ok := generatedName(scene); ok {
-				made, err := generate(split, i, nil)
+			if split, i, targets, ok := generatedName(scene); ok {
+				made, err := generate(split, i, targets)
 				return made.scene, err
 			}
 			return substituteScene(scene, group)
@@ -208,18 +210,22 @@ func (o *Options) source() (TaskSet, error) {
 }
 
 // generatedName parses the name of a generated scene.
-func generatedName(name string) (split string, i int, ok bool) {
-	rest, ok := strings.CutPrefix(name, scenePrefix)
-	if !ok {
-		return "", 0, false
-	}
-	split, number, ok := strings.Cut(rest, "-")
+func generatedName(name string) (split string, i int, targets []string, ok bool) {
+	room, list, limited := strings.Cut(strings.TrimPrefix(name, scenePrefix), targetMark)
+	split, number, ok := strings.Cut(room, "-")
 	if !ok || split != evaluation && split != training && split != open {
-		return "", 0, false
+		return "", 0, nil, false
 	}
-	if _, err := fmt.Sscanf(number, "%d", &i); err != nil || i < 0 || i >= generatedTasks(split) ||
-		sceneName(split, i) != name {
-		return "", 0, false
+	if limited {
+		targets = strings.Split(list, targetMark)
 	}
-	return split, i, true
+	known := targetTypes()
+	for _, target := range targets {
+		ok = ok && slices.Contains(known, target)
+	}
+	i, err := strconv.Atoi(number)
+	if !ok || err != nil || i < 0 || i >= generatedTasks(split) || sceneName(split, i, targets) != name {
+		return "", 0, nil, false
+	}
+	return split, i, targets, true
 }

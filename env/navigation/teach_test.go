@@ -87,7 +87,7 @@ func TestOpenSetsHaveARoomForEverySeed(t *testing.T) {
 		task, scene, err := set.At(i)
 		require.NoError(t, err)
 		require.Equal(t, "Sofa", task.TargetType)
-		require.Equal(t, sceneName(open, i), scene.Name())
+		require.Equal(t, sceneName(open, i, []string{"Sofa"}), scene.Name())
 		x0, z0, x1, z1 := scene.Bounds()
 		rooms[task.TargetID+scene.Objects()[0].ID] = true
 		require.Less(t, x0+z0, x1+z1)
