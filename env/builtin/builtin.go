@@ -74,7 +74,7 @@ func Kinds() []Kind {
 			}},
 		{Name: "remote", About: "whatever a service hosts that the option base_urls names", Make: remote.FromConfig,
 			Own: remote.OwnOptions},
-		{Name: "remote_legacy", About: "the same over the legacy protocol; env_name says which environment",
+		{Name: "remote_legacy", About: "whatever a service hosts that the option base_urls names, over the legacy protocol; env_name says which environment",
 			Make: remote.LegacyFromConfig, Own: remote.OwnOptions},
 		{Name: "sokoban", About: "push all boxes onto their targets", Rules: systems, Claims: true,
 			Make: sokoban.FromConfig, Defaults: func(r string) any { return sokoban.DefaultOptions(env.Rules(r)) }},

@@ -40,9 +40,9 @@ type Single struct {
 	KLTau        float64  `yaml:"kl_tau" doc:"dppo_prime, ipo, ref_kl: weight of the squared log-ratio"`
 	IPOThreshold float64  `yaml:"ipo_threshold" doc:"ipo: largest change of a token's probability"`
 	VESPOKPos    float64  `yaml:"vespo_k_pos" doc:"vespo: exponent of the ratio where the advantage is not negative"`
-	VESPOLamPos  float64  `yaml:"vespo_lambda_pos" doc:"vespo: how soon large ratios lose weight there"`
+	VESPOLamPos  float64  `yaml:"vespo_lambda_pos" doc:"vespo: how soon large ratios lose weight where the advantage is not negative"`
 	VESPOKNeg    float64  `yaml:"vespo_k_neg" doc:"vespo: exponent of the ratio for negative advantages"`
-	VESPOLamNeg  float64  `yaml:"vespo_lambda_neg" doc:"vespo: how soon large ratios lose weight there"`
+	VESPOLamNeg  float64  `yaml:"vespo_lambda_neg" doc:"vespo: how soon large ratios lose weight for negative advantages"`
 	DeltaLow     float64  `yaml:"delta_low" doc:"dppo_skyrl: largest distance of a token whose advantage is negative"`
 	DeltaHigh    float64  `yaml:"delta_high" doc:"dppo_skyrl: largest distance of a token whose advantage is positive"`
 	DPPOType     string   `yaml:"dppo_type" oneof:"binary_tv binary_kl" doc:"dppo_skyrl: how a token's distance is measured: change of its probability, or KL"`
@@ -52,7 +52,7 @@ type Single struct {
 	DistillFloor float64  `yaml:"log_prob_min_clamp" doc:"opd with forward_kl_topk: smaller log-probs are raised to this; 0 raises none"`
 	DistillClamp float64  `yaml:"loss_max_clamp" doc:"opd: bound of the estimate of a token; 0 is none"`
 	DistillLow   *float64 `yaml:"distillation_clip_ratio_low" range:"0,1" doc:"opd with use_policy_gradient: epsilon of the lower bound; null uses that of clip_ratio; verl has 0.2 beside any loss"`
-	DistillHigh  *float64 `yaml:"distillation_clip_ratio_high" range:"0,1e+12" doc:"the same of the upper bound"`
+	DistillHigh  *float64 `yaml:"distillation_clip_ratio_high" range:"0,1e+12" doc:"opd with use_policy_gradient: epsilon of the upper bound; null uses that of clip_ratio"`
 	DistillPG    bool     `yaml:"use_policy_gradient" doc:"opd: take the negative estimate as the advantage of ppo; false minimises the estimate itself"`
 	SDFTMode     string   `yaml:"distillation_mode" oneof:"full_logits topk_logits sampled_token forward_cross_entropy reverse_kl" doc:"sdft: compare the distributions over the whole vocabulary (full_logits) or over the distillation_topk tokens that were likeliest for the policy (topk_logits), or take the log-ratio of the sampled token; the last two are those of the tinker cookbook, over the tokens that are likeliest for the teacher"`
 	SDFTAlpha    float64  `yaml:"distillation_alpha" doc:"sdft with full_logits or topk_logits: 0 is KL(teacher, policy), 1 KL(policy, teacher), between them a mixture; beta of TRL's DistillationTrainer"`
@@ -63,7 +63,7 @@ type Single struct {
 
 	// Any loss that reads advantages can be wrapped in an OffPolicyMask.
 	MaskThreshold *float64 `yaml:"off_policy_mask_threshold" doc:"drop the tokens with negative advantage of rows whose log-probs have fallen by more than this since sampling, in the mean of the row; 0.5 is typical; null keeps all"`
-	OPSMDelta     *float64 `yaml:"opsm_delta" doc:"the same for the fall since the update began; slime's use_opsm has 1e-4"`
+	OPSMDelta     *float64 `yaml:"opsm_delta" doc:"drop the tokens with negative advantage of rows whose log-probs have fallen by more than this since the update began, in the mean of the row; slime's use_opsm has 1e-4; null keeps all"`
 
 	// The same losses can be those of a Taught.
 	DistillCoef float64 `yaml:"distillation_loss_coef" doc:"above 0 this many times the loss of opd, with its settings, is added to that of loss_mode, which reads advantages, and averaged with it: verl's distillation_loss with use_task_rewards, where it is 1; use_task_rewards: false is loss_mode opd"`

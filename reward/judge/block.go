@@ -20,15 +20,15 @@ type StateReward struct {
 	On *bool `yaml:"enabled" doc:"false switches the block off, whatever its sections say"`
 	// Estimation is about the state before the turn, Transition about the state after it.
 	Estimation Section `yaml:"state_estimation" doc:"pay for statements about the state before the turn, and how much for a perfect one"`
-	Transition Section `yaml:"transition_prediction" doc:"the same about the state after the turn"`
+	Transition Section `yaml:"transition_prediction" doc:"pay for statements about the state after the turn, and how much for a perfect one"`
 	// Base is subtracted from each score, and the rest is scaled so that a perfect
 	// score stays 1. It is the score of guessing, which is not rewarded.
 	Base float64 `yaml:"score_base" doc:"score of guessing, which earns nothing; 0 is off"`
 	// Scorer is ByModel, ByRules or ByExactRules.
 	Scorer string `yaml:"scorer" kind:"text" oneof:"judge rules exact" doc:"judge asks a language model what a statement says, rules reads it by fixed rules, exact by the literal rules of VAGEN next"`
 	// JudgeURL is of a service that speaks OpenAI's protocol, JudgeModel what the service calls the model.
-	JudgeURL   string `yaml:"judge_base_url" kind:"address" doc:"OpenAI-compatible address of that model"`
-	JudgeModel string `yaml:"judge_model" kind:"address" doc:"its name there"`
+	JudgeURL   string `yaml:"judge_base_url" kind:"address" doc:"OpenAI-compatible address of the model that scorer judge asks"`
+	JudgeModel string `yaml:"judge_model" kind:"address" doc:"name of the model at judge_base_url"`
 	// Scoring is how relations are compared with the truth: HalfAgreements, or
 	// ExactMatches, which is the legacy system's score of Sokoban. FrozenLake supports
 	// it, too, with holes instead of boxes; other environments do not.

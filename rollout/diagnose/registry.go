@@ -64,7 +64,7 @@ func Builtin(o Options) (*Registry, error) {
 		"advantage_share":    {Value: AdvantageShare, About: "which part of the reward drives the updates"},
 		"response_length":    {Value: ResponseLength, About: "how long responses are, and how many were truncated"},
 		"template_collapse":  {Value: TemplateCollapse(o.NGram), About: "whether responses depend on the start state"},
-		"mutual_information": {Value: MutualInformation, About: "the same, measured by the policy itself"},
+		"mutual_information": {Value: MutualInformation, About: "whether responses depend on the start state, measured by the policy itself"},
 	})
 	return r, nil
 }

@@ -292,8 +292,8 @@ type SamplingConfig struct {
 type ValConfig struct {
 	Episodes    int     `yaml:"n" count:"positive" unit:"episodes" doc:"episodes of each validation level"`
 	Temperature float64 `yaml:"temperature" range:"0,1e+12" doc:"divides the logits; 0 is greedy"`
-	TopP        float64 `yaml:"top_p" range:"0,1" doc:"as in training"`
-	TopK        int     `yaml:"top_k" range:"-1,1e18" must:"be -1 or more" doc:"as in training"`
+	TopP        float64 `yaml:"top_p" range:"0,1" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
+	TopK        int     `yaml:"top_k" range:"-1,1e18" must:"be -1 or more" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
 }
 
 // CriticPath returns the folder of a separate critic's weights: critic.model.path, "" if there is
