@@ -150,7 +150,7 @@ func quickstart(ctx context.Context, o options, out, complaints io.Writer) error
 		return err
 	}
 	params, _ := model.Parameters()
-	fmt.Fprintf(out, "quickstart, recipe %s: %s\n%.2f M parameters on %s, results in %s\n", o.recipe, r.about,
+	fmt.Fprintf(out, "quickstart, recipe %s: %s\n%.2f M trained parameters on %s, results in %s\n", o.recipe, r.about,
 		float64(params)/1e6, model.Backend(), session.Folder.Path)
 	if err := errors.Join(learn(ctx, session, model, r), session.Close()); err != nil {
 		return err
