@@ -194,7 +194,8 @@ a service that is in use. For your own service:
 			asJSON := f.Bool("json", false, "write JSON: an object with calls, turns, slowest_seconds and problems")
 			return func(ctx context.Context, c *cli.Call) error {
 				if *seeds < 1 || o.Turns < 1 || o.Timeout < 0 {
-					return cli.Usagef("--seeds and --turns must be positive, --timeout not negative")
+					return cli.Usagef("--seeds is %d, --turns %d and --timeout %v; must be positive, positive and not negative",
+						*seeds, o.Turns, o.Timeout)
 				}
 				e, config, err := newEnv(c.Args)
 				if err != nil {

@@ -47,7 +47,7 @@ func TestNamesAndOptionsThatDoNotExistAreRefused(t *testing.T) {
 		require.Contains(t, refuse(t, append(cmd, "sokoban", "dim_rom=[6, 6]")...), `did you mean "dim_room"?`)
 		require.Contains(t, refuse(t, append(cmd, "sokoban", "dim_room")...), "key=value")
 	}
-	require.Contains(t, refuse(t, "env", "check", "sokoban", "--seeds", "0"), "must be positive")
+	require.Contains(t, refuse(t, "env", "check", "sokoban", "--seeds", "0"), "--seeds is 0, --turns 12 and")
 }
 
 func TestCheckFindsNoProblemsInBuiltinEnvironments(t *testing.T) {
