@@ -187,7 +187,7 @@ a service that is in use. For your own service:
 			first := f.Int64("seed", 0, "first seed")
 			seeds := f.Int("seeds", 4, "number of seeds")
 			f.IntVar(&o.Turns, "turns", 12, "maximum turns of an episode")
-			f.DurationVar(&o.Timeout, "timeout", 0, "time limit of a call; 0 is 10s")
+			f.DurationVar(&o.Timeout, "timeout", 0, "time limit of a call; 0 is one minute")
 			var responses cli.StringList
 			format := f.String("format", "", formatUsage)
 			f.Var(&responses, "response", "`text` of a response to play; may be repeated")

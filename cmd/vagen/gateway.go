@@ -95,6 +95,9 @@ func (g *gatewayOptions) check() error {
 		return cli.Usagef("--idle-timeout is %v, --episode-timeout %v and --drain-timeout %v, must not be negative", g.idle,
 			g.player.EpisodeTimeout, g.drain)
 	}
+	if err := g.player.Sampling.Check(); err != nil {
+		return cli.Usagef("--temperature and --top-p: %w", err)
+	}
 	return nil
 }
 

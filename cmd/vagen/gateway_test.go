@@ -107,6 +107,8 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 		`option "constraints"`:          "--model m --out " + out + " constraints=maybe",
 		"--episodes is 0":               "--model m --out o --episodes 0",
 		"--episode-timeout -1s":         "--model m --out o --episode-timeout -1s",
+		"temperature is NaN, must be":   "--model m --out o --temperature NaN",
+		"top-p is 1.5, must be":         "--model m --out o --top-p 1.5",
 	} {
 		line := append([]string{"gateway", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)
 		require.Contains(t, refuse(t, line...), want)
