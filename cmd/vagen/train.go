@@ -116,7 +116,8 @@ func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Optio
 		Backend() string
 	}](r.Learner); ok {
 		params, _ := m.Parameters()
-		fmt.Fprintf(c.Out, "%.2f M trained parameters on %s, results in %s\n", float64(params)/1e6, m.Backend(), r.Folder.Path)
+		fmt.Fprintf(c.Out, "%.2f M trained parameters on %s, results in %s\n", float64(params)/1e6, m.Backend(),
+			r.Folder.Path)
 	}
 	if r.Done() > 0 {
 		fmt.Fprintf(c.Out, "resuming after step %d\n", r.Done())

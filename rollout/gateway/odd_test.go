@@ -148,8 +148,8 @@ func TestInstructionsAreReplacedAlone(t *testing.T) {
 	require.NotContains(t, third, `"name":"f"`)
 }
 
-// TestAFollowUpMayCallEarlierTools: with previous_response_id the policy is shown the tools of the earlier request, so that
-// its calls are read, unless the client wants none.
+// TestAFollowUpMayCallEarlierTools: with previous_response_id the policy is shown the tools of the earlier request,
+// so that its calls are read, unless the client wants none.
 func TestAFollowUpMayCallEarlierTools(t *testing.T) {
 	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
 		ask := func(fields string) (id, kind string) {
@@ -194,8 +194,8 @@ func TestTasksOfClientsAreThoseOfConfigurations(t *testing.T) {
 	}
 }
 
-// TestCallsBesideAReferenceAreThoseOfTheAnswer: the AI SDK of Vercel refers to the text of an answer and sends its calls, so
-// that they came twice. Calls of another answer are not part of it.
+// TestCallsBesideAReferenceAreThoseOfTheAnswer: the AI SDK of Vercel refers to the text of an answer and sends its
+// calls, so that they came twice. Calls of another answer are not part of it.
 func TestCallsBesideAReferenceAreThoseOfTheAnswer(t *testing.T) {
 	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
 		ask := func(history string) map[string]any {

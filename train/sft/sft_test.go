@@ -351,7 +351,8 @@ func (c callers) Encode(messages []policy.Message) ([]policy.Piece, []policy.Ima
 	return append([]policy.Piece{{Tokens: tokens(c.tools)}}, out...), images, err
 }
 
-// TestDeepRecordsAreReadOnce: a line of 60 kB with other columns nested deeply would otherwise be copied once per level.
+// TestDeepRecordsAreReadOnce: a line of 60 kB with other columns nested deeply would otherwise be copied once per
+// level.
 func TestDeepRecordsAreReadOnce(t *testing.T) {
 	const levels = 4500
 	path := write(t, "a.jsonl", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "tools": [],`+

@@ -112,7 +112,8 @@ func TestPrefixSpace(t *testing.T) {
 	require.Equal(t, []string{" ", "a"}, tokensOf(t, tok, " a"))
 }
 
-// TestDeepComponentsAreReadOnce: a file of 300 kB whose sequences hold each other would otherwise be copied once per level.
+// TestDeepComponentsAreReadOnce: a file of 300 kB whose sequences hold each other would otherwise be copied once per
+// level.
 func TestDeepComponentsAreReadOnce(t *testing.T) {
 	const levels = 4000
 	files := maps.Clone(tiny(t).files)
