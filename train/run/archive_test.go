@@ -97,6 +97,12 @@ func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrExists, name)
 		require.ErrorContains(t, err, home, name)
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(home, "run.id"), []byte("damaged"), 0o644))
+	c.Trainer.RolloutDir = &dir
+	require.EqualError(t, checkArchives(home, &c), "bad configuration: trainer.rollout_data_dir: the folder already contains a run: "+
+		dir+" contains the episodes of the run A in "+home+", but the ID in run.id is \"damaged\": if it is still that run, "+
+		"restore the ID; otherwise choose another folder, or move the episodes away together with run.txt")
+	require.NoError(t, os.WriteFile(filepath.Join(home, "run.id"), []byte("A\n"), 0o644))
 	moved := home + "-moved"
 	require.NoError(t, os.Rename(home, moved))
 	release, err := claim(dir, owner.Run{ID: "A", Folder: moved})

@@ -60,11 +60,14 @@ func (o Run) Check(dir string) error {
 		}
 		return err
 	}
-	if was.ID != o.ID {
+	switch {
+	case was.ID != o.ID && was.Folder == o.Folder:
+		return fmt.Errorf("%w: %s contains the episodes of the run %s in %s, but the ID in %s is %q: "+
+			"if it is still that run, restore the ID; otherwise %s", ErrExists, dir, was.ID, was.Folder, rundir.IDName, o.ID, advice)
+	case was.ID != o.ID:
 		return fmt.Errorf("%w: %s contains the episodes of the run %s in %s, but this run is in %s; %s", ErrExists, dir,
 			was.ID, was.Folder, o.Folder, advice)
-	}
-	if was.Folder == o.Folder {
+	case was.Folder == o.Folder:
 		return nil
 	}
 	id, err := IDOf(was.Folder)
