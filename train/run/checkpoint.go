@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"vagen/internal/durable"
 	"vagen/internal/regular"
@@ -142,6 +143,8 @@ func verify(ctx context.Context, dir string, want map[string]durable.Sum) error 
 		switch got, err := durable.SumOf(filepath.Join(dir, local)); {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("run: %w: %s is missing in %s", ErrTorn, name, dir)
+		case errors.Is(err, regular.ErrNotRegular), errors.Is(err, syscall.ENOTDIR):
+			return fmt.Errorf("run: %w: %w", ErrTorn, err)
 		case err != nil:
 			return fmt.Errorf("run: checkpoint: %w", err)
 		case got != sum:

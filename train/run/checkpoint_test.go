@@ -130,6 +130,10 @@ func TestATornCheckpointIsPassedOver(t *testing.T) {
 		"config.yaml":   func(dir string) error { return os.Remove(filepath.Join(dir, "config.yaml")) },
 		"manifest.json": cut("manifest.json"),
 		"no manifest":   func(dir string) error { return os.Remove(filepath.Join(dir, "manifest.json")) },
+		"state.json: not a regular file": func(dir string) error {
+			name := filepath.Join(dir, "state.json")
+			return errors.Join(os.Remove(name), os.Mkdir(name, 0o755))
+		},
 	} {
 		var log bytes.Buffer
 		points := &run.Checkpoints{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -147,6 +151,25 @@ func TestATornCheckpointIsPassedOver(t *testing.T) {
 		_, err = run.OpenCheckpoint(t.Context(), filepath.Join(points.Dir, "step_20"))
 		require.ErrorIs(t, err, run.ErrTorn)
 	}
+}
+
+// deep is a learner that saves a file in a folder.
+type deep struct{ policy.Learner }
+
+func (deep) Save(_ context.Context, dir string) error {
+	dir = filepath.Join(dir, "actor")
+	return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "weights"), nil, 0o644))
+}
+
+func TestAFileInPlaceOfAFolderIsDamage(t *testing.T) {
+	c := config.Default()
+	points := &run.Checkpoints{Dir: t.TempDir()}
+	require.NoError(t, points.Save(t.Context(), deep{}, train.State{Step: 3}, &c))
+	actor := filepath.Join(points.Dir, "step_3", "actor")
+	require.NoError(t, errors.Join(os.RemoveAll(actor), os.WriteFile(actor, nil, 0o644)))
+	_, err := points.Latest(t.Context())
+	require.ErrorIs(t, err, run.ErrTorn)
+	require.ErrorContains(t, err, filepath.Join(actor, "weights"))
 }
 
 // TestACheckpointThatWasBeingReplacedIsNotLost stops between the two renames of a
