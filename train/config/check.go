@@ -87,7 +87,10 @@ func (v *validator) ranges(c *Config) {
 	}
 	r := &c.Agent.Rollout
 	v.thinking(c)
-	if r.Val.Temperature == 0 && r.Val.Episodes > 1 {
+	switch x := r.Val.Temperature; {
+	case x > 0 && x < 1e-9:
+		v.Say("{actor_rollout_ref.rollout.val_kwargs.temperature} is %v, must be in [1e-9, 1e6], or 0", x)
+	case x == 0 && r.Val.Episodes > 1:
 		v.Say("{actor_rollout_ref.rollout.val_kwargs.n} is %d, but {actor_rollout_ref.rollout.val_kwargs.temperature} is 0: all episodes of a level would be the same", r.Val.Episodes)
 	}
 }
@@ -155,13 +158,13 @@ func (v *validator) levels(c *Config) {
 		v.Say("{env.name} is %s, but {data.train_files} name the environments", c.Env.Name)
 	}
 	if c.Trainer.Steps == StepsFromEpochs && !files {
-		v.Say("{trainer.total_training_steps} is null, but {data.train_files} is empty, so that there are no epochs")
+		v.Say("{trainer.total_training_steps} sets no number, but {data.train_files} is empty, so that there are no epochs")
 	}
 	if validates := c.Trainer.ValBefore || c.Trainer.TestFreq > 0; files && validates && len(c.Data.ValFiles) == 0 {
 		v.Say("{data.val_files} is empty; to train without validation, set {trainer.val_before_train} to false and {trainer.test_freq} to -1")
 	}
 	if len(c.Data.ValFiles) == 0 && c.Data.ValBatch == 0 {
-		v.Say("{data.val_batch_size} is null, but {data.val_files} is empty: set a number of validation episodes")
+		v.Say("{data.val_batch_size} sets no number, but {data.val_files} is empty: set a number of validation episodes")
 	}
 }
 

@@ -279,7 +279,7 @@ type SamplingConfig struct {
 	Name        string       `yaml:"name" owner:"trainer" oneof:"xla vllm sglang hf" doc:"generation backend: xla, the trained model in this process; vllm or sglang, the servers in engine.addresses. Without servers vllm and sglang, and always hf, are accepted with a warning and mean xla"`
 	Engine      EngineConfig `yaml:"engine" owner:"learner" idle:"actor_rollout_ref.rollout.engine.addresses is empty"`
 	MaxImages   int          `yaml:"limit_mm_per_prompt" owner:"trainer" null:"0" count:"0" unit:"images" doc:"maximum images of a conversation; an episode that would exceed it ends. null is no limit"`
-	Temperature float64      `yaml:"temperature" owner:"trainer" range:">0,1e+12" must:"be above 0 in training" doc:"divides the logits"`
+	Temperature float64      `yaml:"temperature" owner:"trainer" range:"1e-09,1e+06" must:"be in [1e-9, 1e6] in training" doc:"divides the logits"`
 	TopP        float64      `yaml:"top_p" owner:"trainer" range:"0,1" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
 	TopK        int          `yaml:"top_k" owner:"trainer" range:"-1,1e18" must:"be -1 or more" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
 	Thinking    int          `yaml:"thinking_token_budget" owner:"trainer" null:"0" unit:"tokens" doc:"maximum length of thinking between two tags; when it is reached the closing tag is inserted, in training and validation. Inserted tokens are not trained on. null is no limit"`
@@ -291,7 +291,7 @@ type SamplingConfig struct {
 // ValConfig is SamplingConfig at validation.
 type ValConfig struct {
 	Episodes    int     `yaml:"n" count:"positive" unit:"episodes" doc:"episodes of each validation level"`
-	Temperature float64 `yaml:"temperature" range:"0,1e+12" doc:"divides the logits; 0 is greedy"`
+	Temperature float64 `yaml:"temperature" range:"0,1e+06" must:"be in [1e-9, 1e6], or 0" doc:"divides the logits; 0 is greedy"`
 	TopP        float64 `yaml:"top_p" range:"0,1" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
 	TopK        int     `yaml:"top_k" range:"-1,1e18" must:"be -1 or more" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
 }

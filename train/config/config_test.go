@@ -15,6 +15,7 @@ import (
 
 	"vagen/internal/golden"
 	"vagen/internal/traintest"
+	"vagen/policy"
 	"vagen/train/config"
 )
 
@@ -105,6 +106,21 @@ func TestNumbersAreFinite(t *testing.T) {
 	c.Env.Name, c.Algorithm.Gamma, c.Agent.Rollout.Temperature = "x", math.NaN(), math.Inf(1)
 	require.ErrorContains(t, c.Validate(), "algorithm.gamma is NaN")
 	require.ErrorContains(t, c.Validate(), "temperature is +Inf")
+}
+
+// TestTemperaturesAreThoseOfASampling: what a policy would refuse is an error before training.
+func TestTemperaturesAreThoseOfASampling(t *testing.T) {
+	for _, x := range []float64{math.NaN(), math.Inf(-1), -1, 0, 1e-12, 1e-9, 1, 1e6, 1.1e6, math.Inf(1)} {
+		refused := policy.Sampling{Temperature: x}.Check() != nil
+		c := config.Default()
+		c.Env.Name = "frozenlake"
+		c.Agent.Rollout.Val.Temperature = x
+		require.Equal(t, refused, c.Validate() != nil, "validation: %v", x)
+		c = config.Default()
+		c.Env.Name = "frozenlake"
+		c.Agent.Rollout.Temperature = x
+		require.Equal(t, refused || x == 0, c.Validate() != nil, "training: %v", x)
+	}
 }
 
 // TestContradictionsAreRefused makes settings that contradict each other, and then, where the

@@ -48,7 +48,7 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 	c.unreadSchedules(r, when)
 	optim("actor_rollout_ref.actor.optim", &actor.Optim)
 	optim("critic.optim", &c.Critic.Optim)
-	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget", "is null",
+	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget", "sets no limit",
 		"actor_rollout_ref.rollout.thinking_open", "actor_rollout_ref.rollout.thinking_close")
 	when(!c.UsesReference(), "actor_rollout_ref.actor.policy_loss.loss_mode", "is "+actor.Loss.Mode+", and nothing else "+
 		"learns from a teacher: set it to ref_kl, opd or sdft, or set algorithm.distillation.kl_penalty_coef",

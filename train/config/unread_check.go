@@ -68,6 +68,9 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 			notes = append(notes, settings.Note{Key: u.Path, Where: g.Where, About: about})
 			continue
 		}
+		if value == nil { // what stands for null may be written otherwise
+			value = g.Value
+		}
 		err := field.Errorf("%s is %s, but %s", g.Name, settings.Text(value), about)
 		err.Keys = []string{u.Path, u.By}
 		in.unread = append(in.unread, err)

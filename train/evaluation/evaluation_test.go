@@ -258,6 +258,9 @@ backends:
 		"no length at which to summarise": "|harness: compact, response_length_per_turn: 5",
 		`did you mean "temperature"?`:     "|chat_config: {temprature: 1, max_tokens: 5}",
 		"temperature is -1":               "|chat_config: {temperature: -1, max_tokens: 5}",
+		"temperature is 1e+07, must be":   "|chat_config: {temperature: 1e7, max_tokens: 5}",
+		"temperature is +Inf":             "|chat_config: {temperature: .inf, max_tokens: 5}",
+		"temperature is NaN":              "|chat_config: {temperature: .nan, max_tokens: 5}",
 		`did you mean "compact"?`:         "|harness: compcat, response_length_per_turn: 5",
 		"thinking_token_budget":           "|thinking_token_budget: 5, response_length_per_turn: 5",
 	} {
