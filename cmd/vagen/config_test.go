@@ -28,6 +28,7 @@ func TestConfigurationsAreShownWithEveryKey(t *testing.T) {
 func TestKeysAreExplained(t *testing.T) {
 	require.Contains(t, succeed(t, "config", "explain", "algorithm.gamma"), "discount per token")
 	require.Contains(t, succeed(t, "config", "explain", "critic.optim"), "critic.optim.lr")
+	require.NotRegexp(t, `map\[|<nil>|0x[0-9a-f]{6}`, succeed(t, "config", "explain"), "defaults are shown as in a file")
 	var keys []config.Setting
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "config", "explain", "--json")), &keys))
 	require.Greater(t, len(keys), 50)

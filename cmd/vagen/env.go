@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/internal/cli"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
+	"vagen/train/config"
 )
 
 func envCommand() *cli.Command {
@@ -152,13 +152,10 @@ func describe(name string, given map[string]any) described {
 
 // value formats an option as on the command line.
 func value(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return v
+	if s, ok := v.(string); ok && s != "" {
+		return s
 	}
-	return strings.ReplaceAll(fmt.Sprint(v), " ", ", ")
+	return config.ValueText(v)
 }
 
 // checked is the result of a check.

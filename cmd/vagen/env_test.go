@@ -39,6 +39,12 @@ func TestEnvironmentsAreShownWithTheirOptions(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "env", "show", "sokoban", "rules=legacy", "--json")), &d))
 	require.Equal(t, 0.5, d.Options["format_reward"], "the default of the legacy rules")
 	require.Contains(t, d.Prompt, "<answer>")
+	require.Regexp(t, `\n  prompts +\{"format":"\{form\}"\}\n`, succeed(t, "env", "show", "frozenlake", "prompts={format: '{form}'}"))
+	for _, k := range builtin.Kinds() {
+		if k.Defaults != nil {
+			require.NotContains(t, succeed(t, "env", "show", k.Name), "map[", k.Name)
+		}
+	}
 }
 
 func TestNamesAndOptionsThatDoNotExistAreRefused(t *testing.T) {

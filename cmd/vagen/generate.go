@@ -49,11 +49,14 @@ before the prompt.`,
 				case *prompt == "" && len(images) == 0:
 					return cli.Usagef("--prompt is missing")
 				}
+				s.StopStrings = stops
+				if err := s.Check(); err != nil {
+					return cli.Usagef("%w", err)
+				}
 				user, err := userMessage(*prompt, images)
 				if err != nil {
 					return err
 				}
-				s.StopStrings = stops
 				m, err := openModel(ctx, c, *dir, options)
 				if err != nil {
 					return err

@@ -49,6 +49,8 @@ func TestInvalidModelArgumentsAreUsageErrors(t *testing.T) {
 	require.Contains(t, refuse(t, "bench", "--mode", "train"), "--model")
 	require.Contains(t, refuse(t, "bench", "--model", dir, "--mode", "nap"), "nap")
 	require.Contains(t, refuse(t, "generate", "--model", dir), "--prompt")
+	require.Contains(t, refuse(t, "generate", "--model", "none", "--prompt", "x", "--temperature", "Inf"),
+		"temperature is +Inf, must be", "before the model is opened")
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "<image>"), "0 images")
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x"), "config.json")
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x", "--image", filepath.Join(dir, "none.png")),

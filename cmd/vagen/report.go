@@ -31,7 +31,7 @@ them with others.
 
 --plots draws curves for papers as well, as PNG and SVG files.
 
-  vagen report runs/quickstart/default-seed0 --out report.html --plots plots`,
+  vagen report runs/default-seed0 --out report.html --plots plots`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			r := report{Report: view.Report{}}
 			f.StringVar(&r.out, "out", "report.html", "`file` to write")

@@ -29,7 +29,7 @@ Without a key the page can be opened only on this machine. With one every reques
 it; the address that is printed contains it. Other users of this machine see the arguments
 of a program: name the key by --key-env or --key-file where there are any.
 
-  vagen view runs/quickstart/default-seed0 runs/quickstart/default-seed1`,
+  vagen view runs/default-seed0 runs/default-seed1`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			addr := f.String("addr", "127.0.0.1:0", "`address` to listen on; port 0 selects a free port")
 			var s view.Server

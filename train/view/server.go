@@ -25,7 +25,7 @@ var static embed.FS
 
 // Server serves the page and its data.
 type Server struct {
-	// Runs are the folders of runs, such as runs/quickstart/default-seed0.
+	// Runs are the folders of runs, such as runs/default-seed0.
 	Runs []string
 	// Key, if not empty, must come with every request: in the header X-API-Key, as
 	// ?key=…, or in the cookie that an answer to ?key=… sets.
