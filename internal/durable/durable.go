@@ -40,16 +40,20 @@ func Replace(from, to string) error {
 }
 
 // WriteFile writes a file atomically: after a crash at any time it has the old or the
-// new content.
+// new content. After an error nothing of the new content is left.
 func WriteFile(path string, data []byte) error {
 	tmp := path + Unfinished
-	if err := os.WriteFile(tmp, data, 0o644); err != nil {
-		return err
+	err := os.WriteFile(tmp, data, 0o644)
+	if err == nil {
+		err = Sync(tmp)
 	}
-	if err := Sync(tmp); err != nil {
-		return err
+	if err == nil {
+		err = os.Rename(tmp, path)
 	}
-	return os.Rename(tmp, path)
+	if err != nil {
+		_ = os.Remove(tmp)
+	}
+	return err
 }
 
 // Commit closes a temporary file and gives it its path. If it failed already, or that fails, it removes the
