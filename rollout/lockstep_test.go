@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -180,6 +181,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		"workers": {func(p *rollout.Player) { p.Workers = -1 }, nil, "Workers is -1"},
 		"waves":   {func(p *rollout.Player) { p.Waves = -2 }, nil, "Waves is -2"},
 		"timeout": {func(p *rollout.Player) { p.EnvTimeout = -time.Second }, nil, "EnvTimeout is -1s"},
+		"heat":    {func(p *rollout.Player) { p.Sampling.Temperature = math.NaN() }, nil, "Sampling: bad sampling: temperature is NaN"},
 		"episode": {func(p *rollout.Player) {}, []rollout.Episode{{}, {MaxTurns: -1}}, "episode 1: MaxTurns is -1"},
 	} {
 		p := player(t, w, &parrot{})

@@ -250,6 +250,9 @@ func (p *Player) check() error {
 	if _, counts := policy.As[policy.Counter](p.Policy); p.Budget.on() && !counts {
 		return fmt.Errorf("rollout: Budget: %w", ErrNoCounter)
 	}
+	if err := p.Sampling.Check(); err != nil {
+		return fmt.Errorf("rollout: Sampling: %w", err)
+	}
 	return errors.Join(p.Budget.check(), p.Retry.check())
 }
 
