@@ -32,6 +32,8 @@ var (
 	ErrResultsExist = errors.New("the folder already contains results")
 	// ErrOtherSettings means that stored results were made with other settings.
 	ErrOtherSettings = errors.New("the results were made with other settings")
+	// ErrBusy means that another process evaluates the same model in the folder.
+	ErrBusy = errors.New("another process evaluates the model")
 	// ErrNothingRan means that no episode of an evaluation can be used, or none of those
 	// that were played by this Run.
 	ErrNothingRan = errors.New("nothing was evaluated")
@@ -134,11 +136,16 @@ func (e *Evaluation) Missing() ([][]rollout.Episode, error) {
 
 // Run plays the missing episodes and reports all results. With ErrNothingRan it also
 // returns the report, which has the reasons. After other errors the results so far are
-// kept, and a later Run resumes.
+// kept, and a later Run resumes. If a Run of the same Model in Dir has not ended, the error wraps ErrBusy.
 func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
+	unlock, err := e.lock()
+	if err != nil {
+		return nil, fmt.Errorf("evaluate: %w", err)
+	}
+	defer unlock()
 	missing, err := e.begin()
 	if err != nil {
 		return nil, err

@@ -36,6 +36,27 @@ func evaluation(t testing.TB, dir string, p policy.Policy, a *traintest.Arena) *
 		Tasks: []evaluate.Task{task("short", 8, 1), task("long", 4, 3)}}
 }
 
+// TestOneProcessEvaluatesAModelInAFolder, which others may use for other models.
+func TestOneProcessEvaluatesAModelInAFolder(t *testing.T) {
+	dir := t.TempDir()
+	e := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{})
+	e.Done = func(over, all int) {
+		if over > 1 {
+			return
+		}
+		second := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{})
+		_, err := second.Run(t.Context())
+		require.ErrorIs(t, err, evaluate.ErrBusy)
+		require.ErrorContains(t, err, "bandit in "+dir)
+		second.Model = "another"
+		_, err = second.Run(t.Context())
+		require.NoError(t, err)
+	}
+	_, err := e.Run(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, stored(t, dir), "another")
+}
+
 // stored reads the summary of a folder.
 func stored(t testing.TB, dir string) string {
 	raw, err := os.ReadFile(filepath.Join(dir, "summary.json"))

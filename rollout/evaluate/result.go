@@ -15,6 +15,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/durable"
+	"vagen/internal/filelock"
 	"vagen/internal/redact"
 	"vagen/internal/regular"
 	"vagen/mask"
@@ -99,6 +100,18 @@ func (e *Evaluation) settings(t *Task, ep *rollout.Episode) string {
 	sum := sha256.Sum256(fmt.Appendf(options, "|%+v|%+v|%d|%T%+v|%+v|%q|%d%s%s", limits, p.Sampling, p.MaxTurns, p.Harness,
 		p.Harness, p.Budget, p.EpisodeMean, t.Seed, e.Identity, t.Judge))
 	return hex.EncodeToString(sum[:8])
+}
+
+// lock locks the results of the model in the folder until unlock is called.
+func (e *Evaluation) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(e.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	unlock, held, err := filelock.TryLock(filepath.Join(e.Dir, ".lock-"+rollout.RolloutID("", "", "", e.Model)))
+	if held {
+		err = fmt.Errorf("%w: %s in %s", ErrBusy, e.Model, e.Dir)
+	}
+	return unlock, err
 }
 
 const resultName = "result.json"
