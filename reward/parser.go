@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,7 +25,7 @@ type ParserOptions struct {
 }
 
 // Parser reads responses of one format. Its time is linear in the text for every
-// input, and it is safe for concurrent use.
+// input, and it is safe for concurrent use. No response has the format of the zero value.
 //
 // Text is treated as the original systems did, in Python: white space and lower
 // case are Unicode's, tags are case-sensitive, free text may hold line breaks,
@@ -98,16 +99,19 @@ func newParser(f *format, o ParserOptions) (*Parser, error) {
 }
 
 // Format returns the name of the format.
-func (p *Parser) Format() string { return p.format.name }
+func (p *Parser) Format() string { return p.own().name }
 
 // Dialect returns the dialect of the format.
-func (p *Parser) Dialect() Dialect { return p.format.dialect }
+func (p *Parser) Dialect() Dialect { return p.own().dialect }
+
+// own returns the format; that of the zero Parser has no section.
+func (p *Parser) own() *format { return cmp.Or(p.format, new(format)) }
 
 // Sections returns the names of the format's sections, in the order in which they
 // occur in a response.
 func (p *Parser) Sections() []string {
 	var names []string
-	for _, name := range p.format.shape.pieces {
+	for _, name := range p.own().shape.pieces {
 		if name != pieceBefore && name != pieceAfter {
 			names = append(names, name)
 		}
@@ -129,7 +133,7 @@ func (p *Parser) Tag(section string) string {
 // Compose writes a response of the format with the contents that fill returns for
 // each of Sections; for free text outside tags it calls fill(SectionThink).
 func (p *Parser) Compose(fill func(section string) string) string {
-	sh := &p.format.shape
+	sh := &p.own().shape
 	var b strings.Builder
 	for i, anchor := range sh.anchors {
 		for _, tag := range anchor {
@@ -167,6 +171,9 @@ func (p *Parser) Rejoin(reasoning, answer string) string {
 // Parse reads one response.
 func (p *Parser) Parse(text string) Response {
 	f := p.format
+	if f == nil {
+		return Response{Raw: text, Sections: map[string]string{}}
+	}
 	if f.dialect == Next && f.name != ObservePredict {
 		return p.parseNext(text)
 	}
@@ -253,7 +260,7 @@ func (p *Parser) actions(answer string) (actions []string, dropped int) {
 // around or between them. A response without sections gives empty tags.
 func (p *Parser) Canonical(r Response) string {
 	var b strings.Builder
-	for _, name := range p.format.rebuild {
+	for _, name := range p.own().rebuild {
 		tag := p.Tag(name)
 		b.WriteString("<" + tag + ">")
 		b.WriteString(strip(r.Sections[name]))

@@ -37,6 +37,14 @@ func TestUnknownFormatsAreNamedWithWhatIsKnown(t *testing.T) {
 	require.Nil(t, Formats("heavy"))
 }
 
+func TestNoResponseHasTheFormatOfTheZeroParser(t *testing.T) {
+	var p Parser
+	require.Equal(t, Response{Raw: "<answer>a</answer>", Sections: map[string]string{}}, p.Parse("<answer>a</answer>"))
+	require.Equal(t, "<think>b</think>a", p.Rejoin("b", "a"))
+	require.Empty(t, p.Format()+string(p.Dialect())+p.Compose(nil)+p.Canonical(Response{}))
+	require.Empty(t, p.Sections())
+}
+
 func TestObservePredictRunsMovesOfBrokenResponses(t *testing.T) {
 	p := parser(t, ObservePredict, ParserOptions{MaxActions: 2})
 	r := p.Parse("<think>\n<observation> goal up left </observation> <prediction>goal same left</prediction></think><answer>Up,LEFT,Up</answer>\n")

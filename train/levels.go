@@ -275,6 +275,9 @@ func (l *Levels) completeConfig(train []dataset.Episode) {
 // Validation returns the validation episodes, one group per level.
 func (l *Levels) Validation() []rollout.Episode {
 	c := l.config
+	if c == nil { // there are none
+		return nil
+	}
 	out := slices.Clone(l.val)
 	if len(c.Data.ValFiles) == 0 {
 		for i := range c.Data.ValBatch {
@@ -312,6 +315,9 @@ func (l *Levels) String() string {
 // ValidatedAtOnce is the number of validation episodes that are played at the same time.
 func (l *Levels) ValidatedAtOnce() int {
 	n := len(l.Validation())
+	if n == 0 {
+		return 0
+	}
 	if most := atOnce(l.config); most > 0 {
 		n = min(n, most)
 	}

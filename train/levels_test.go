@@ -234,3 +234,12 @@ func TestStartStatesDoNotDependOnWhatElseIsCollected(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, want, got)
 }
+
+func TestTheZeroValueHasNoStartStates(t *testing.T) {
+	var l train.Levels
+	require.Zero(t, l.First())
+	require.Empty(t, l.Validation())
+	require.Empty(t, l.Samples(3))
+	require.Zero(t, l.ValidatedAtOnce())
+	require.Empty(t, l.String())
+}

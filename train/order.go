@@ -9,7 +9,12 @@ import (
 // At returns the start state of a group of a step, counted from 1 and 0, in the order of the configuration; with
 // data.pools see Trainer.StartState. Replacements of unusable start states are levels after those of all steps, or
 // with files the next ones of the epoch.
-func (l *Levels) At(step, group int) rollout.Episode { return l.level(l.number(step, group)) }
+func (l *Levels) At(step, group int) rollout.Episode {
+	if l.config == nil { // there are none
+		return rollout.Episode{}
+	}
+	return l.level(l.number(step, group))
+}
 
 // level returns a start state by its number: among those of files, or else among the consecutive
 // levels of env.name.

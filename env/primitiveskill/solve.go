@@ -15,7 +15,7 @@ type Player func(r *rand.Rand, e *Env, w World) Skill
 // World is a copy of a world for a player's planning.
 type World struct{ w *world }
 
-// Position returns the position of an object or a target, named as in a State.
+// Position returns the position of an object or a target, named as in a State; the zero Point for another name.
 func (w World) Position(key string) Point { return w.w.position(key) }
 
 // high is a height from which objects are released: z may be larger than needed.

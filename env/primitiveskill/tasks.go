@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // The tasks, by the names of the original.
@@ -219,8 +220,7 @@ func (w *world) position(key string) Point {
 	case "drawer_position":
 		return Point{drawerX, w.drawer.front() + pointInside, drawerZ}
 	}
-	const suffix = "_position"
-	if b := w.body(key[:len(key)-len(suffix)]); b != nil {
+	if b := w.body(strings.TrimSuffix(key, "_position")); b != nil {
 		return b.at
 	}
 	return Point{}

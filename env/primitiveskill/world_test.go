@@ -334,3 +334,9 @@ func FuzzSkill(f *testing.F) {
 		}
 	})
 }
+
+func TestOtherNamesHaveNoPosition(t *testing.T) {
+	for _, key := range []string{"", "x", "moon_position"} {
+		require.Zero(t, World{&world{}}.Position(key), key)
+	}
+}

@@ -28,3 +28,7 @@ func TestRunsThatDoNotRepeatAreNotHeldToIt(t *testing.T) {
 		require.Equal(t, want, [2]int{len(h.faults), len(h.unequal)}, "%v %v", h.faults, h.unequal)
 	}
 }
+
+func TestARecorderThatIsNotOpenRecordsNothing(t *testing.T) {
+	require.ErrorContains(t, new(Recorder).Event(track.Event{Kind: track.KindStep}), FileName)
+}

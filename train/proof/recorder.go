@@ -97,7 +97,7 @@ func (r *Recorder) Add(l Line) error {
 		err = r.file.Sync()
 	}
 	if err != nil {
-		r.failed = fmt.Errorf("proof: %s: %w", r.file.Name(), err)
+		r.failed = fmt.Errorf("proof: %s: %w", filepath.Join(r.dir, FileName), err)
 		return r.failed
 	}
 	r.previous = l.Hash

@@ -26,6 +26,8 @@ func (g *Guard) Open(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", g.Env, context.Cause(ctx))
+	case g.Env == "":
+		return errors.New("the environment is a zero value, must be made by its package")
 	case g.closed:
 		return fmt.Errorf("%s: %w", g.Env, ErrClosed)
 	}

@@ -11,6 +11,7 @@ import (
 func TestGuardRefusesWhatComesTooEarlyOrTooLate(t *testing.T) {
 	ctx, g := t.Context(), Guard{Env: "pond"}
 	require.NoError(t, g.Open(ctx))
+	require.ErrorContains(t, new(Guard).Open(ctx), "the environment is a zero value")
 	require.NoError(t, g.Reset(ctx, 0))
 	require.NoError(t, g.Step(ctx, true))
 	require.EqualError(t, g.Step(ctx, false), "pond: step: Reset has not been called")
