@@ -4,12 +4,14 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 
 	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 )
 
 // Unfinished is the suffix of files and folders that are being written.
@@ -40,8 +42,11 @@ func Replace(from, to string) error {
 }
 
 // WriteFile writes a file atomically: after a crash at any time it has the old or the
-// new content. After an error nothing of the new content is left.
+// new content. After an error nothing of the new content is left. A device is not replaced by a file.
 func WriteFile(path string, data []byte) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w", path, regular.ErrNotRegular)
+	}
 	tmp := path + Unfinished
 	err := os.WriteFile(tmp, data, 0o644)
 	if err == nil {

@@ -53,8 +53,5 @@ func (l *Lines) Write(path string) error {
 	}
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), vg.Points(-4)
-	if err := p.Save(6*vg.Inch, 3.6*vg.Inch, path); err != nil {
-		return fmt.Errorf("plot: %w", err)
-	}
-	return nil
+	return save(p, 6*vg.Inch, 3.6*vg.Inch, path)
 }

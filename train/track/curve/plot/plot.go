@@ -3,15 +3,19 @@
 package plot
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
+	"vagen/internal/durable"
 	"vagen/internal/floats"
 	"vagen/train/track/curve"
 )
@@ -59,7 +63,20 @@ func PNG(c *curve.Curve, path string) error {
 		p.Legend.Add(l.name, line)
 	}
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(-12), vg.Points(10)
-	if err := p.Save(8*vg.Inch, 4.8*vg.Inch, path); err != nil {
+	return save(p, 8*vg.Inch, 4.8*vg.Inch, path)
+}
+
+// save writes a plot in the format that the file's name ends with. A failure leaves the file as it was.
+func save(p *plot.Plot, width, height vg.Length, path string) error {
+	var b bytes.Buffer
+	w, err := p.WriterTo(width, height, strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."))
+	if err == nil {
+		_, err = w.WriteTo(&b)
+	}
+	if err == nil {
+		err = durable.WriteFile(path, b.Bytes())
+	}
+	if err != nil {
 		return fmt.Errorf("plot: %w", err)
 	}
 	return nil

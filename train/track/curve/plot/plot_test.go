@@ -93,6 +93,13 @@ func TestGapsInACurveStayGaps(t *testing.T) {
 func TestCurvesReportWhatTheyCannotDraw(t *testing.T) {
 	c := new(curve.Curve)
 	require.ErrorContains(t, plot.PNG(c, filepath.Join(t.TempDir(), "absent", "curve.png")), "plot: ")
+	path := filepath.Join(t.TempDir(), "curve.png")
+	require.NoError(t, os.WriteFile(path, []byte("of an earlier step"), 0o644))
+	require.NoError(t, os.MkdirAll(filepath.Join(path+".tmp", "full"), 0o755)) // it cannot be written
+	require.ErrorContains(t, plot.PNG(c, path), "plot: ")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "of an earlier step", string(raw))
 	c.Marks = []curve.Mark{{Name: "bad", Value: math.NaN()}}
 	require.ErrorContains(t, plot.PNG(c, filepath.Join(t.TempDir(), "curve.png")), "plot: ")
 }
