@@ -24,7 +24,7 @@ type Rollbacker interface {
 
 // Pending is a checkpoint that is being written. Nil means a complete checkpoint.
 type Pending struct {
-	Done chan struct{} // closed when writing has succeeded or failed
+	Done chan struct{} // closed when writing has succeeded or failed; nil means that it has
 	Err  error         // valid once Done is closed
 }
 
@@ -33,13 +33,15 @@ func (p *Pending) Wait() error {
 	if p == nil {
 		return nil
 	}
-	<-p.Done
+	if p.Done != nil {
+		<-p.Done
+	}
 	return p.Err
 }
 
 // finished reports whether Wait would return immediately.
 func (p *Pending) finished() bool {
-	if p == nil {
+	if p == nil || p.Done == nil {
 		return true
 	}
 	select {

@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -334,4 +335,11 @@ func TestPlainGAEAsksForValuesOfObservations(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestACheckpointWithoutAChannelIsComplete: waiting for it does not hang.
+func TestACheckpointWithoutAChannelIsComplete(t *testing.T) {
+	full := errors.New("disk full")
+	require.NoError(t, new(train.Pending).Wait())
+	require.ErrorIs(t, (&train.Pending{Err: full}).Wait(), full)
 }
