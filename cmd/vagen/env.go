@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"vagen/env"
@@ -152,8 +153,8 @@ func describe(name string, given map[string]any) described {
 
 // value formats an option as on the command line.
 func value(v any) string {
-	if s, ok := v.(string); ok && s != "" {
-		return s
+	if s := reflect.ValueOf(v); s.Kind() == reflect.String && s.Len() > 0 {
+		return s.String()
 	}
 	return config.ValueText(v)
 }

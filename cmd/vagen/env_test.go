@@ -40,6 +40,7 @@ func TestEnvironmentsAreShownWithTheirOptions(t *testing.T) {
 	require.Equal(t, 0.5, d.Options["format_reward"], "the default of the legacy rules")
 	require.Contains(t, d.Prompt, "<answer>")
 	require.Regexp(t, `\n  prompts +\{"format":"\{form\}"\}\n`, succeed(t, "env", "show", "frozenlake", "prompts={format: '{form}'}"))
+	require.Regexp(t, `\n  rules +lite\n`, succeed(t, "env", "show", "frozenlake"))
 	for _, k := range builtin.Kinds() {
 		if k.Defaults != nil {
 			require.NotContains(t, succeed(t, "env", "show", k.Name), "map[", k.Name)
