@@ -68,6 +68,10 @@ func TestNumbersOfTrees(t *testing.T) {
 	require.Equal(t, []any{json.Number("18446744073709551616"), 100.0}, exact)
 	_, err = Tree[[]any]("[1e999]", Exact)
 	require.Error(t, err)
+	for _, more := range []string{"]", "}", " 2"} {
+		_, err = Tree[[]any]("[1]"+more, Exact)
+		require.ErrorContains(t, err, "text after")
+	}
 }
 
 // TestTextIsAJSONString as encoding/json reads it, and nothing else is.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 )
@@ -18,7 +19,7 @@ func Tree[T any](text string, number func(json.Number) (any, error)) (out T, err
 		}
 		return out, err
 	}
-	if d.More() {
+	if _, err := d.Token(); err != io.EOF {
 		return out, errors.New("there is text after the JSON value")
 	}
 	v, err := typed(out, number)
