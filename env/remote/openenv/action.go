@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"vagen/internal/jsontext"
@@ -28,13 +27,14 @@ type mapping struct {
 	format string
 	field  string
 	fixed  map[string]any // fields that every action has
+	visits *int           // of schemas while a value is checked
 }
 
 // newMapping chooses format and field if they are not given: of an action with one required field
 // besides the fixed ones, the answer is its value, or the whole response if its name is response;
 // of other actions it is an object.
 func newMapping(schema map[string]any, format, field string, fixed map[string]any) (*mapping, error) {
-	m := &mapping{schema: schema, defs: schema["$defs"], format: format, field: field}
+	m := &mapping{schema: schema, defs: schema["$defs"], format: format, field: field, visits: new(int)}
 	raw, err := json.Marshal(fixed)
 	if err == nil {
 		// Integers of YAML become those of JSON.
@@ -44,26 +44,25 @@ func newMapping(schema map[string]any, format, field string, fixed map[string]an
 		return nil, fmt.Errorf("action_fixed: %w", err)
 	}
 	for name, v := range m.fixed {
-		if err := m.check(name, v, 0); err != nil {
+		if err := m.check(name, v); err != nil {
 			return nil, fmt.Errorf("action_fixed: %w", err)
 		}
 	}
-	var open []string
-	for _, name := range m.required() {
-		if _, given := fixed[name]; !given {
-			open = append(open, name)
-		}
-	}
+	open := slices.DeleteFunc(m.required(), func(name string) bool {
+		_, given := fixed[name]
+		return given
+	})
 	if m.field == "" && len(open) == 1 && m.format != formatJSON {
 		m.field = open[0]
 	}
 	switch {
-	case m.format == "" && m.field == "response":
-		m.format = formatWhole
-	case m.format == "" && m.field != "":
-		m.format = formatField
-	case m.format == "":
+	case m.format != "":
+	case m.field == "":
 		m.format = formatJSON
+	case m.field == "response":
+		m.format = formatWhole
+	default:
+		m.format = formatField
 	}
 	if m.format != formatJSON && m.property(m.field) == nil {
 		return nil, fmt.Errorf("action_field: %q must be a field of the action: %s", m.field, strings.Join(m.names(), ", "))
@@ -71,22 +70,31 @@ func newMapping(schema map[string]any, format, field string, fixed map[string]an
 	return m, nil
 }
 
+// fields are those of an object, none of other values.
+func fields(v any) map[string]any {
+	o, _ := v.(map[string]any)
+	return o
+}
+
+// elements are those of a list, none of other values.
+func elements(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
 func (m *mapping) names() []string {
-	fields, _ := m.schema["properties"].(map[string]any)
-	names := slices.Sorted(maps.Keys(fields))
+	names := slices.Sorted(maps.Keys(fields(m.schema["properties"])))
 	return slices.DeleteFunc(names, func(name string) bool { return name == "metadata" })
 }
 
 func (m *mapping) required() []string { return texts(m.schema["required"]) }
 
 func (m *mapping) property(name string) map[string]any {
-	fields, _ := m.schema["properties"].(map[string]any)
-	p, _ := fields[name].(map[string]any)
-	return p
+	return fields(fields(m.schema["properties"])[name])
 }
 
-// check checks the value of a field at a depth.
-func (m *mapping) check(name string, v any, depth int) error {
+// check checks the value of a field.
+func (m *mapping) check(name string, v any) error {
 	p := m.property(name)
 	if p == nil && m.schema["additionalProperties"] != false {
 		return nil
@@ -94,7 +102,7 @@ func (m *mapping) check(name string, v any, depth int) error {
 	if p == nil {
 		return fmt.Errorf("field %q: it is unknown, the action has %s", clip(name), strings.Join(m.names(), ", "))
 	}
-	if err := m.valid(p, v, depth); err != nil {
+	if err := m.valid(p, v); err != nil {
 		return fmt.Errorf("field %q: %w", name, err)
 	}
 	return nil
@@ -132,10 +140,9 @@ func (m *mapping) describe(name string) string {
 
 // action reads a response. The error says what is wrong with it, to the model.
 func (m *mapping) action(response string) (map[string]any, error) {
-	action := maps.Clone(m.fixed)
-	if action == nil {
-		action = map[string]any{}
-	}
+	*m.visits = 0
+	action := map[string]any{}
+	maps.Copy(action, m.fixed)
 	if m.format == formatWhole {
 		action[m.field] = strings.ToValidUTF8(response, "\ufffd")
 		return action, nil
@@ -148,7 +155,7 @@ func (m *mapping) action(response string) (map[string]any, error) {
 	answer := strings.TrimSpace(strings.ToValidUTF8(response[begin+len("<answer>"):end], "\ufffd"))
 	if m.format == formatField {
 		action[m.field] = m.parse(m.property(m.field), answer)
-		return action, m.check(m.field, action[m.field], 0)
+		return action, m.check(m.field, action[m.field])
 	}
 	given, err := jsontext.Tree[map[string]any](answer, jsontext.Exact)
 	if err != nil || given == nil {
@@ -160,20 +167,25 @@ func (m *mapping) action(response string) (map[string]any, error) {
 		}
 	}
 	maps.Copy(action, given)
-	return action, m.valid(m.schema, action, 0)
+	return action, m.valid(m.schema, action)
 }
 
 // parse reads text as a value: as text if the schema allows it, else as JSON.
 func (m *mapping) parse(schema map[string]any, answer string) any {
 	v, err := jsontext.Tree[any](answer, jsontext.Exact)
-	if err != nil || m.valid(schema, answer, 0) == nil {
+	if err != nil || m.valid(schema, answer) == nil {
 		return answer
 	}
 	return v
 }
 
-// maxNested limits references and nesting of schemas.
-const maxNested = 16
+// Limits on schemas, whose alternatives may have alternatives: of visits while a value is checked, of their nesting in
+// a description, and of its length in bytes.
+const (
+	maxVisits   = 10_000
+	maxNested   = 16
+	maxDescribe = 400
+)
 
 // resolve follows a reference within the schema.
 func (m *mapping) resolve(s map[string]any) map[string]any {
@@ -182,29 +194,25 @@ func (m *mapping) resolve(s map[string]any) map[string]any {
 	if !ok {
 		return s
 	}
-	defs, _ := m.defs.(map[string]any)
-	def, _ := defs[name].(map[string]any)
-	return def
+	return fields(fields(m.defs)[name])
 }
 
 func alternatives(s map[string]any) []any {
-	if any, ok := s["anyOf"].([]any); ok {
-		return any
-	}
-	one, _ := s["oneOf"].([]any)
-	return one
+	return slices.Concat(elements(s["anyOf"]), elements(s["oneOf"]))
 }
 
 // kind describes the values that a schema allows.
 func (m *mapping) kind(s map[string]any, depth int) string {
 	s = m.resolve(s)
 	if all := alternatives(s); len(all) > 0 && depth < maxNested {
-		var kinds []string
+		var out string
 		for _, a := range all {
-			one, _ := a.(map[string]any)
-			kinds = append(kinds, m.kind(one, depth+1))
+			if len(out) > maxDescribe {
+				return out + " or others"
+			}
+			out += " or " + m.kind(fields(a), depth+1)
 		}
-		return strings.Join(kinds, " or ")
+		return strings.TrimPrefix(out, " or ")
 	}
 	if c, ok := s["const"]; ok {
 		return text(c)
@@ -216,26 +224,27 @@ func (m *mapping) kind(s map[string]any, depth int) string {
 		}
 		return "one of " + strings.Join(values, ", ")
 	}
-	out := cmp.Or(strings.Join(types(s), " or "), "any value")
-	for _, bound := range []struct{ key, word string }{{"minimum", "at least"}, {"maximum", "at most"}} {
-		if v, ok := s[bound.key].(float64); ok {
-			out += " " + bound.word + " " + strconv.FormatFloat(v, 'g', -1, 64)
-		}
+	out := cmp.Or(strings.Join(texts(s["type"]), " or "), "any value")
+	if low, ok := s["minimum"].(float64); ok {
+		out += " at least " + text(low)
+	}
+	if high, ok := s["maximum"].(float64); ok {
+		out += " at most " + text(high)
 	}
 	return out
 }
 
 // valid checks a value against types, alternatives, enumerations, bounds, elements and fields of a
 // schema; the server checks the rest.
-func (m *mapping) valid(s map[string]any, v any, depth int) error {
-	s = m.resolve(s)
-	wrong := func() error { return fmt.Errorf("it must be %s, found %s", m.kind(s, 0), clip(text(v))) }
-	if depth > maxNested {
+func (m *mapping) valid(s map[string]any, v any) error {
+	if *m.visits++; *m.visits > maxVisits {
 		return nil
 	}
+	s = m.resolve(s)
+	wrong := func() error { return fmt.Errorf("it must be %s, found %s", m.kind(s, 0), clip(text(v))) }
 	if all := alternatives(s); len(all) > 0 {
 		for _, a := range all {
-			if one, _ := a.(map[string]any); m.valid(one, v, depth+1) == nil {
+			if m.valid(fields(a), v) == nil {
 				return nil
 			}
 		}
@@ -255,16 +264,15 @@ func (m *mapping) valid(s map[string]any, v any, depth int) error {
 	}
 	switch v := v.(type) {
 	case []any:
-		items, _ := s["items"].(map[string]any)
 		for i, x := range v {
-			if err := m.valid(items, x, depth+1); err != nil {
+			if err := m.valid(fields(s["items"]), x); err != nil {
 				return fmt.Errorf("element %d: %w", i, err)
 			}
 		}
 	case map[string]any:
-		inner := &mapping{schema: s, defs: m.defs}
+		inner := &mapping{schema: s, defs: m.defs, visits: m.visits}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if err := inner.check(name, v[name], depth+1); err != nil {
+			if err := inner.check(name, v[name]); err != nil {
 				return err
 			}
 		}
@@ -275,14 +283,6 @@ func (m *mapping) valid(s map[string]any, v any, depth int) error {
 		}
 	}
 	return nil
-}
-
-// types returns the types that a schema allows; none is any.
-func types(s map[string]any) []string {
-	if one, ok := s["type"].(string); ok {
-		return []string{one}
-	}
-	return texts(s["type"])
 }
 
 // typed reports whether a value has one of the schema's types.
@@ -302,7 +302,7 @@ func typed(s map[string]any, v any) bool {
 	case map[string]any:
 		kind = "object"
 	}
-	all := types(s)
+	all := texts(s["type"]) // none is any
 	return len(all) == 0 || slices.Contains(all, kind) || whole && slices.Contains(all, "integer")
 }
 
@@ -316,13 +316,15 @@ func number(v any) (f float64, ok bool) {
 	return f, ok
 }
 
-func texts(v any) []string {
-	list, _ := v.([]any)
-	var out []string
-	for _, x := range list {
-		if s, ok := x.(string); ok {
-			out = append(out, s)
+// texts returns a text, or those of a list.
+func texts(v any) (all []string) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, x := range v {
+			all = append(all, texts(x)...)
 		}
 	}
-	return out
+	return all
 }

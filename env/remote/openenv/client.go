@@ -49,29 +49,29 @@ type Client struct {
 var _ env.Env = (*Client)(nil)
 
 // System returns the system prompt.
-func (c *Client) System(ctx context.Context) (env.Observation, error) {
-	if err := c.usable(ctx); err != nil {
-		return env.Observation{}, err
-	}
-	if c.o.System != nil {
+func (c *Client) System(ctx context.Context) (o env.Observation, err error) {
+	err = c.usable(ctx)
+	if err == nil && c.o.System != nil {
 		return env.Observation{Text: *c.o.System}, nil
 	}
-	if c.conn == nil && c.about == nil {
-		if err := c.connect(ctx); err != nil {
-			return env.Observation{}, err
-		}
+	if err == nil && c.about == nil {
+		err = c.connect(ctx)
 	}
-	format := c.mapping.prompt()
-	if format != "" && c.about.prompt != "" {
-		format = "\n\n" + format
+	if err != nil {
+		return o, err
 	}
-	return env.Observation{Text: c.about.prompt + format}, nil
+	o.Text = c.mapping.prompt()
+	if o.Text != "" && c.about.prompt != "" {
+		o.Text = "\n\n" + o.Text
+	}
+	o.Text = c.about.prompt + o.Text
+	return o, nil
 }
 
 // Reset starts the episode of the seed.
-func (c *Client) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+func (c *Client) Reset(ctx context.Context, seed int64) (o env.Observation, err error) {
 	if err := c.usable(ctx); err != nil {
-		return env.Observation{}, err
+		return o, err
 	}
 	c.ready = false
 	data := map[string]any{}
@@ -83,22 +83,22 @@ func (c *Client) Reset(ctx context.Context, seed int64) (env.Observation, error)
 		a, err = c.reset(ctx, data)
 	}
 	if err == nil {
-		c.last, err = c.observe(a)
+		o, err = c.observe(a)
 	}
 	if err != nil {
-		return env.Observation{}, fmt.Errorf("openenv: reset with seed %d: %w", seed, err)
+		return o, fmt.Errorf("openenv: reset with seed %d: %w", seed, err)
 	}
-	c.ready = true
-	return c.last, nil
+	c.ready, c.last = true, o
+	return o, nil
 }
 
 // Step plays one turn.
-func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error) {
+func (c *Client) Step(ctx context.Context, response string) (out env.Outcome, err error) {
 	if err := c.usable(ctx); err != nil {
-		return env.Outcome{}, err
+		return out, err
 	}
 	if !c.ready {
-		return env.Outcome{}, fmt.Errorf("openenv: step: %w", remote.ErrNotReset)
+		return out, fmt.Errorf("openenv: step: %w", remote.ErrNotReset)
 	}
 	action, err := c.mapping.action(response)
 	if err != nil {
@@ -108,13 +108,12 @@ func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error)
 	if refused := (*fault)(nil); errors.As(err, &refused) && refused.Code == validationError {
 		return c.invalid(response, refused.reason()), nil
 	}
-	var out env.Outcome
 	if err == nil {
 		out, err = c.outcome(a)
 	}
 	if err != nil {
 		c.ready = false
-		return env.Outcome{}, fmt.Errorf("openenv: step: %w", err)
+		return out, fmt.Errorf("openenv: step: %w", err)
 	}
 	out.Response = reward.Response{Raw: response, FormatCorrect: true}
 	if c.mapping.format != formatWhole {
@@ -127,14 +126,19 @@ func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error)
 
 // invalid is the outcome of a response that is no action.
 func (c *Client) invalid(response string, why error) env.Outcome {
-	reason := env.WithoutMarks(why.Error())
 	out := env.Outcome{Observation: c.last, Response: reward.Response{Raw: response}}
 	out.Turn = env.Metrics{"action_is_valid": 0}
-	out.Observation.Text = "The answer is not a valid action: " + reason + ".\n" + c.last.Text
-	if c.o.InvalidReward != 0 {
-		out.Reward = reward.Parts{{Name: "invalid", Value: c.o.InvalidReward}}
-	}
+	out.Observation.Text = "The answer is not a valid action: " + env.WithoutMarks(why.Error()) + ".\n" + c.last.Text
+	out.Reward = paid("invalid", c.o.InvalidReward)
 	return out
+}
+
+// paid is a reward of one part, of none if it is 0.
+func paid(name string, value float64) reward.Parts {
+	if value == 0 {
+		return nil
+	}
+	return reward.Parts{{Name: name, Value: value}}
 }
 
 // Close ends the session.
@@ -169,25 +173,20 @@ type answered struct {
 
 // observe makes text and images of an observation.
 func (c *Client) observe(a *answered) (o env.Observation, err error) {
-	pixels := c.o.MaxPixels
+	g := gallery{limit: c.o.MaxImages, pixels: c.o.MaxPixels}
 	for _, p := range c.images {
 		for _, v := range p.find(a.Observation) {
-			more, err := pictures(v, &pixels, c.o.MaxImages)
-			if err != nil {
+			if err := g.add(v); err != nil {
 				return o, fmt.Errorf("%w: images: %w", remote.ErrProtocol, err)
-			}
-			if o.Images = append(o.Images, more...); len(o.Images) > c.o.MaxImages {
-				return o, fmt.Errorf("%w: %d images, at most %d are allowed", remote.ErrTooLarge, len(o.Images), c.o.MaxImages)
 			}
 		}
 	}
-	found := true
-	if c.text.text == "" {
-		o.Text = text(c.others(a.Observation))
-	} else if o.Text, found = c.text.fill(a.Observation); !found && c.o.Text == "" { // the client chose the field
-		if rest := c.others(a.Observation); len(rest) > 0 {
-			o.Text, found = text(rest), true
-		}
+	o.Images = g.images
+	var found bool
+	o.Text, found = c.text.fill(a.Observation)
+	// The client may have chosen the field itself.
+	if rest := c.others(a.Observation); c.text == "" || !found && c.o.Text == "" && len(rest) > 0 {
+		o.Text, found = text(rest), true
 	}
 	if !found && len(o.Images) == 0 {
 		const none = "%w: the observation has none of the fields of text %q: %s"
@@ -233,17 +232,16 @@ func (c *Client) outcome(a *answered) (out env.Outcome, err error) {
 	default:
 		return out, fmt.Errorf("%w: the reward must be a number, found %s", remote.ErrProtocol, clip(text(r)))
 	}
-	if pay != 0 {
-		out.Reward = reward.Parts{{Name: "reward", Value: pay}}
-	}
-	if out.Done, _ = a.Done.(bool); !out.Done && a.Done != false {
+	out.Reward = paid("reward", pay)
+	var ok bool
+	if out.Done, ok = a.Done.(bool); !ok {
 		return out, fmt.Errorf("%w: done must be true or false, found %s", remote.ErrProtocol, clip(text(a.Done)))
 	}
 	out.Success = out.Done && pay > 0
 	if values := c.success.find(a.Observation); len(values) > 0 {
 		out.Success = values[0] != false && values[0] != 0.0 && values[0] != ""
 	}
-	meta, _ := a.Observation["metadata"].(map[string]any)
+	meta := fields(a.Observation["metadata"])
 	out.Turn, out.Trajectory = metrics(meta["turn_metrics"]), metrics(meta["traj_metrics"])
 	if _, told := out.Turn["action_is_valid"]; !told {
 		out.Turn["action_is_valid"] = 1
@@ -252,9 +250,8 @@ func (c *Client) outcome(a *answered) (out env.Outcome, err error) {
 }
 
 func metrics(v any) env.Metrics {
-	fields, _ := v.(map[string]any)
-	m := make(env.Metrics, len(fields)+1)
-	for name, v := range fields {
+	m := env.Metrics{}
+	for name, v := range fields(v) {
 		if f, ok := v.(float64); ok {
 			m[name] = f
 		}

@@ -56,12 +56,7 @@ func (f *fault) reason() error {
 	return errors.New(strings.Join(all[:min(len(all), 8)], "; "))
 }
 
-// lost ends a session that cannot be continued.
-func (c *Client) lost(err error) error {
-	c.drop()
-	return fmt.Errorf("%w: %w", remote.ErrUncertain, err)
-}
-
+// drop ends a session that cannot be continued.
 func (c *Client) drop() {
 	if c.conn == nil {
 		return
@@ -87,9 +82,6 @@ func (c *Client) connect(ctx context.Context) (err error) {
 			a.Succeeded()
 			c.opening = a
 			return nil
-		}
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
 		}
 		if try+1 >= attempts || errors.Is(err, errSetting) || errors.Is(err, remote.ErrUnauthorized) {
 			return fmt.Errorf("no session at %s after %d attempts: %w", a.Host().Name(), try+1, err)
@@ -151,24 +143,27 @@ func (c *Client) get(ctx context.Context, h *hosts.Host, path string, into any) 
 	raw, err := io.ReadAll(io.LimitReader(a.Body, maxDescription+1))
 	switch {
 	case err != nil:
-		return err
 	case a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden:
-		return fmt.Errorf("GET %s: status %d: %w", path, a.StatusCode, remote.ErrUnauthorized)
+		err = remote.ErrUnauthorized
 	case a.StatusCode == http.StatusNotFound:
-		return fmt.Errorf("GET %s: %w", path, errAbsent)
+		err = errAbsent
 	case a.StatusCode != http.StatusOK:
-		return fmt.Errorf("GET %s: status %d: %s", path, a.StatusCode, clip(string(raw)))
+		err = errors.New(clip(string(raw)))
 	case len(raw) > maxDescription:
-		return fmt.Errorf("GET %s: %w: more than %d bytes", path, remote.ErrTooLarge, maxDescription)
+		err = fmt.Errorf("%w: more than %d bytes", remote.ErrTooLarge, maxDescription)
+	default:
+		if err = jsontext.Unmarshal(raw, into); err != nil {
+			err = fmt.Errorf("%w: %w", remote.ErrProtocol, err)
+		}
 	}
-	if err := jsontext.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("GET %s: %w: %w", path, remote.ErrProtocol, err)
+	if err != nil {
+		return fmt.Errorf("GET %s: status %d: %w", path, a.StatusCode, err)
 	}
 	return nil
 }
 
 // errAbsent means that a server does not know a path.
-var errAbsent = errors.New("status 404")
+var errAbsent = errors.New("it does not exist")
 
 // maxDescription limits the description of a server, in bytes.
 const maxDescription = 1 << 20
@@ -184,10 +179,10 @@ func (c *Client) describe(ctx context.Context, h *hosts.Host) (*served, error) {
 		Readme      string `json:"readme_content"`
 	}
 	err := c.get(ctx, h, "/metadata", &meta)
-	if errors.Is(err, errAbsent) { // not all servers describe themselves
-		err = nil
+	if err == nil || errors.Is(err, errAbsent) { // not all servers describe themselves
+		err = c.get(ctx, h, "/schema", &s.schema)
 	}
-	if err = errors.Join(c.get(ctx, h, "/schema", &s.schema), err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	s.prompt = cmp.Or(meta.Readme, meta.Description)
@@ -206,7 +201,7 @@ func (c *Client) adapt(about *served) error {
 	}
 	c.about, c.mapping = about, m
 	if c.o.Text == "" && about.has("text") {
-		c.text = template{"{text}", []path{{"text"}}}
+		c.text = "{text}"
 	}
 	if c.o.Images == nil && about.has("images") {
 		c.images = []path{{"images"}}
@@ -271,7 +266,8 @@ func (c *Client) exchange(ctx context.Context, kind string, data map[string]any)
 		} else if call.Err() != nil {
 			err = fmt.Errorf("no answer within the timeout of %v s", c.o.Timeout)
 		}
-		return nil, c.lost(errors.Join(err, sent))
+		c.drop()
+		return nil, fmt.Errorf("%w: %w", remote.ErrUncertain, errors.Join(err, sent))
 	}
 	a, err := decode(in.kind, in.raw)
 	if errors.Is(err, remote.ErrBusy) || errors.Is(err, remote.ErrSession) || errors.Is(err, remote.ErrProtocol) {
@@ -294,7 +290,7 @@ func decode(form websocket.MessageType, raw []byte) (*answered, error) {
 	case err != nil:
 	case f.Type == "observation":
 		data, wrong := jsontext.Tree[map[string]any](string(f.Data), jsontext.Exact)
-		if o, ok := data["observation"].(map[string]any); ok && wrong == nil {
+		if o := fields(data["observation"]); o != nil && wrong == nil {
 			if _, inside := o["metadata"]; !inside && data["metadata"] != nil { // where 0.10.0 has it
 				o["metadata"] = data["metadata"]
 			}

@@ -30,30 +30,30 @@ func (s *Server) route() {
 		s.reply(w, http.StatusNotImplemented, refusal{"the environment has no tasks"})
 	})
 	handle("GET", "/ws", s.connect)
-	fixed := func(path string, v any) {
+	for path, v := range map[string]any{
+		"/health": map[string]string{"status": "healthy"},
+		"/metadata": map[string]any{"name": s.hosted.Name, "description": s.hosted.About, "readme_content": s.prompt,
+			"version": "1.0.0", "author": nil, "documentation_url": nil},
+		"/schema":            json.RawMessage(schemas),
+		"/openapi.json":      json.RawMessage(fmt.Sprintf(openAPI, s.hosted.Name)),
+		"/state":             map[string]any{"episode_id": nil, "step_count": 0},
+		"/list_environments": []string{s.hosted.Name},
+	} {
 		handle("GET", path, func(w http.ResponseWriter, _ *http.Request) { s.reply(w, http.StatusOK, v) })
 	}
-	fixed("/health", map[string]string{"status": "healthy"})
-	fixed("/metadata", map[string]any{"name": s.hosted.Name, "description": s.hosted.About, "readme_content": s.prompt,
-		"version": "1.0.0", "author": nil, "documentation_url": nil})
-	fixed("/schema", json.RawMessage(schemas))
-	fixed("/openapi.json", json.RawMessage(fmt.Sprintf(openAPI, s.hosted.Name)))
-	fixed("/state", map[string]any{"episode_id": nil, "step_count": 0})
-	fixed("/list_environments", []string{s.hosted.Name})
 	handle("GET", "/openenv.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		s.begin(w, http.StatusOK, "application/yaml")
 		fmt.Fprintf(w, manifest, s.hosted.Name)
 	})
-	handle("POST", "/mcp", func(w http.ResponseWriter, r *http.Request) {
-		s.body(w, r, func(raw []byte) (int, any) { return http.StatusOK, answerMCP(raw) })
+	post := func(path string, f func(raw []byte) (status int, v any)) {
+		handle("POST", path, func(w http.ResponseWriter, r *http.Request) { s.body(w, r, f) })
+	}
+	post("/mcp", func(raw []byte) (int, any) { return http.StatusOK, answerMCP(raw) })
+	post("/reset", func(raw []byte) (int, any) {
+		q, bad := parseReset(raw)
+		return s.once(bad, func(one *session) (any, error) { return one.reset(q) })
 	})
-	handle("POST", "/reset", func(w http.ResponseWriter, r *http.Request) {
-		s.body(w, r, func(raw []byte) (int, any) {
-			q, bad := parseReset(raw)
-			return s.once(bad, func(one *session) (any, error) { return one.reset(q) })
-		})
-	})
-	handle("POST", "/step", func(w http.ResponseWriter, r *http.Request) { s.body(w, r, s.stepOnce) })
+	post("/step", s.stepOnce)
 }
 
 // manifest is the file openenv.yaml of a container, with what 0.10.0's conformance test of a folder
@@ -121,7 +121,7 @@ func (s *Server) stepOnce(raw []byte) (int, any) {
 	action, ok := o["action"]
 	var response string
 	if bad == nil && !ok {
-		bad = []problem{missing("action", raw)}
+		bad = []problem{wrong("missing", "action", raw)}
 	} else if bad == nil {
 		response, bad = parseAction(action)
 	}

@@ -378,18 +378,17 @@ func TestOptionsAreChecked(t *testing.T) {
 // TestPicturesOfNumbers: nested arrays are images.
 func TestPicturesOfNumbers(t *testing.T) {
 	row := []any{[]any{1.0, 2.0, 3.0}, []any{4.0, 5.0, 6.0}}
-	room := 100
-	images, err := pictures([]any{row, row, row}, &room, 9)
-	require.NoError(t, err)
-	require.Equal(t, image.Pt(2, 3), images[0].Bounds().Size())
-	require.Equal(t, 94, room)
-	images, err = pictures([]any{[]any{0.0, 255.0}}, &room, 9)
-	require.NoError(t, err)
-	require.Equal(t, image.Pt(2, 1), images[0].Bounds().Size())
+	g := gallery{limit: 9, pixels: 100}
+	require.NoError(t, g.add([]any{row, row, row}))
+	require.Equal(t, image.Pt(2, 3), g.images[0].Bounds().Size())
+	require.Equal(t, 94, g.pixels)
+	require.NoError(t, g.add([]any{[]any{0.0, 255.0}}))
+	require.Equal(t, image.Pt(2, 1), g.images[1].Bounds().Size())
 	for _, bad := range []any{[]any{[]any{0.5, 1.0}}, []any{[]any{256.0}}, []any{[]any{1.0, 2.0}, []any{1.0}}, 7.0, "!"} {
-		_, err = pictures(bad, &room, 9)
-		require.Error(t, err)
+		require.Error(t, g.add(bad))
 	}
+	g.limit = len(g.images)
+	require.ErrorIs(t, g.add([]any{[]any{0.0, 255.0}}), remote.ErrTooLarge)
 }
 
 // TestLargeIntegersAreShown as the server sends them.
@@ -401,4 +400,30 @@ func TestLargeIntegersAreShown(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"id":9007199254740993,"x":2}`, o.Observation.Text)
 	require.Contains(t, o.Observation.Text, "9007199254740993", "which JSONEq does not compare")
+}
+
+// TestAlternativesOfAlternativesTakeNoTime: a schema of few bytes has more of them than can be read.
+func TestAlternativesOfAlternativesTakeNoTime(t *testing.T) {
+	defs := map[string]any{"A15": map[string]any{"type": "string"}}
+	ref := func(n int) map[string]any { return map[string]any{"$ref": fmt.Sprintf("#/$defs/A%d", n)} }
+	for n := range 15 {
+		all := make([]any, 10)
+		for i := range all {
+			all[i] = ref(n + 1)
+		}
+		defs[fmt.Sprintf("A%d", n)] = map[string]any{"anyOf": all}
+	}
+	m, err := newMapping(map[string]any{"required": []any{"a"}, "properties": map[string]any{"a": ref(0)}, "$defs": defs}, formatJSON,
+		"", nil)
+	require.NoError(t, err)
+	require.Less(t, len(m.prompt()), 2000)
+	_, err = m.action(`<answer>{"a":5}</answer>`)
+	require.NoError(t, err, "the server checks the rest")
+}
+
+// TestLargeIDsComeBack of requests of JSON-RPC.
+func TestLargeIDsComeBack(t *testing.T) {
+	raw, err := json.Marshal(answerMCP([]byte(`{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/list"}`)))
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `"id":9007199254740993`)
 }

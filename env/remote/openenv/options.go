@@ -13,9 +13,9 @@ import (
 type settings struct {
 	BaseURLs      any            `option:"base_urls" kind:"address"`
 	Token         string         `option:"token" kind:"secret"`
-	Timeout       float64        `option:"timeout"`
-	CapacityWait  float64        `option:"capacity_wait"`
-	ActionFormat  string         `option:"action_format" kind:"text"`
+	Timeout       float64        `option:"timeout" range:">0,1e9" must:"be from above 0 to 1e9"`
+	CapacityWait  float64        `option:"capacity_wait" least:"0"`
+	ActionFormat  string         `option:"action_format" kind:"text" oneof:" field json whole"`
 	ActionField   string         `option:"action_field" kind:"text"`
 	ActionFixed   map[string]any `option:"action_fixed" kind:"address"`
 	Reset         map[string]any `option:"reset" kind:"address"`
@@ -25,9 +25,9 @@ type settings struct {
 	System        *string        `option:"system" kind:"text"`
 	NullReward    *float64       `option:"null_reward"`
 	InvalidReward float64        `option:"invalid_reward"`
-	MaxResponse   float64        `option:"max_response_mb"`
-	MaxImages     int            `option:"max_images"`
-	MaxPixels     int            `option:"max_image_pixels"`
+	MaxResponse   float64        `option:"max_response_mb" range:">0,1e6" must:"be from above 0 to 1e6"`
+	MaxImages     int            `option:"max_images" least:"0"`
+	MaxPixels     int            `option:"max_image_pixels" least:"1"`
 }
 
 func defaults() settings {
@@ -93,22 +93,11 @@ func Factory() env.Factory {
 // newClient returns a client that has made no request.
 func newClient(o settings, known *sync.Map) (*Client, error) {
 	f := field.Options("openenv", nil)
-	field.AtLeast(f, "capacity_wait", o.CapacityWait, 0)
-	field.AtLeast(f, "max_images", o.MaxImages, 0)
-	field.AtLeast(f, "max_image_pixels", o.MaxPixels, 1)
-	if !(o.Timeout > 0 && o.Timeout <= 1e9) {
-		f.Bad("timeout", "%v, must be from above 0 to 1e9", o.Timeout)
-	}
-	if !(o.MaxResponse > 0 && o.MaxResponse <= 1e6) {
-		f.Bad("max_response_mb", "%v, must be from above 0 to 1e6", o.MaxResponse)
-	}
-	f.OneOf("action_format", o.ActionFormat, "", formatField, formatJSON, formatWhole)
+	f.Struct(&o, "option")
 	c := &Client{o: o, known: known}
 	var err error
-	if o.Text != "" {
-		if c.text, err = parseTemplate(o.Text); err != nil {
-			f.Bad("text", "%v", err)
-		}
+	if c.text, err = parseTemplate(o.Text); err != nil {
+		f.Bad("text", "%v", err)
 	}
 	for i, s := range o.Images {
 		p, err := parsePath(s)
@@ -147,7 +136,6 @@ type served struct {
 
 // has reports whether observations have a field.
 func (s *served) has(name string) bool {
-	fields, _ := s.schema.Observation["properties"].(map[string]any)
-	_, ok := fields[name]
+	_, ok := fields(s.schema.Observation["properties"])[name]
 	return ok
 }

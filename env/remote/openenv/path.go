@@ -39,10 +39,9 @@ func (p path) find(v any) []any {
 	}
 	s, rest := p[0], p[1:]
 	if s[0] != '[' {
-		fields, _ := v.(map[string]any)
-		return rest.find(fields[s])
+		return rest.find(fields(v)[s])
 	}
-	list, _ := v.([]any)
+	list := elements(v)
 	if n, err := strconv.Atoi(s[1 : len(s)-1]); err == nil { // not every element
 		list = list[min(n, len(list)):min(n+1, len(list))]
 	}
@@ -54,35 +53,29 @@ func (p path) find(v any) []any {
 }
 
 // template is text with path expressions in braces.
-type template struct {
-	text  string
-	paths []path
-}
+type template string
 
 var braces = regexp.MustCompile(`\{[^{}]*\}`)
 
 func parseTemplate(s string) (template, error) {
-	t := template{text: s}
 	for _, m := range braces.FindAllString(s, -1) {
-		p, err := parsePath(m[1 : len(m)-1])
-		if err != nil {
-			return t, err
+		if _, err := parsePath(m[1 : len(m)-1]); err != nil {
+			return "", err
 		}
-		t.paths = append(t.paths, p)
 	}
-	return t, nil
+	return template(s), nil
 }
 
 // fill writes the values of an observation into the text: strings as they are, others as JSON,
 // several of them in lines. found says that there was any value.
 func (t template) fill(observation any) (out string, found bool) {
-	found = len(t.paths) == 0
-	out = braces.ReplaceAllStringFunc(t.text, func(string) string {
+	found = !braces.MatchString(string(t))
+	out = braces.ReplaceAllStringFunc(string(t), func(m string) string {
+		p, _ := parsePath(m[1 : len(m)-1]) // parseTemplate has checked it
 		var lines []string
-		for _, v := range t.paths[0].find(observation) {
+		for _, v := range p.find(observation) {
 			lines, found = append(lines, text(v)), true
 		}
-		t.paths = t.paths[1:]
 		return strings.Join(lines, "\n")
 	})
 	return out, found

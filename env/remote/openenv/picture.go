@@ -4,94 +4,76 @@ import (
 	"encoding/base64"
 	"fmt"
 	"image"
-	"math"
 	"slices"
 	"strings"
 
+	"vagen/env/remote"
 	"vagen/env/remote/internal/wire"
 )
 
-// pictures decodes a value of an observation: a base64 PNG or JPEG, also as a data URL; an array of
+// gallery holds the images of an observation.
+type gallery struct {
+	images        []image.Image
+	limit, pixels int // of images, and of pixels of further ones
+}
+
+// add decodes a value of an observation: a base64 PNG or JPEG, also as a data URL; an array of
 // height×width or height×width×(1, 3 or 4) numbers from 0 to 255; an object whose field data is
-// one; or a list of these. At most limit images have at most *pixels pixels in total.
-func pictures(v any, pixels *int, limit int) ([]image.Image, error) {
+// one; or a list of these.
+func (g *gallery) add(v any) error {
+	var img image.Image
+	var err error
 	switch v := v.(type) {
-	case nil:
-		return nil, nil
 	case string:
-		if v == "" {
-			return nil, nil
-		}
 		if strings.HasPrefix(v, "data:") {
 			_, v, _ = strings.Cut(v, ",")
 		}
-		raw, err := base64.StdEncoding.DecodeString(v)
-		if err != nil {
-			return nil, fmt.Errorf("an image must be in base64, found %q: %w", clip(v), err)
+		if v == "" {
+			return nil
 		}
-		img, err := wire.DecodeImage(raw, pixels)
-		if err != nil {
-			return nil, err
+		raw, wrong := base64.StdEncoding.DecodeString(v)
+		if wrong != nil {
+			return fmt.Errorf("an image must be in base64, found %q: %w", clip(v), wrong)
 		}
-		return []image.Image{img}, nil
+		img, err = wire.DecodeImage(raw, &g.pixels)
 	case map[string]any:
-		return pictures(v["data"], pixels, limit)
+		return g.add(v["data"])
 	case []any:
-		if dims := shape(v); len(dims) >= 2 && (len(dims) == 2 || slices.Contains(channels, dims[2])) {
-			img, err := wire.ImageOf(map[string]any{"dtype": "uint8", "shape": dims, "data": integers(v)}, pixels)
-			if err != nil {
-				return nil, err
+		dims := shape(v)
+		if len(dims) < 2 || len(dims) > 2 && !slices.Contains(channels, dims[2]) {
+			for _, x := range v {
+				if err := g.add(x); err != nil {
+					return err
+				}
 			}
-			return []image.Image{img}, nil
+			return nil
 		}
-		var all []image.Image
-		for _, x := range v {
-			more, err := pictures(x, pixels, limit)
-			if err != nil {
-				return nil, err
-			}
-			if all = append(all, more...); len(all) > limit {
-				return nil, fmt.Errorf("more than %d images, the limit", limit)
-			}
-		}
-		return all, nil
+		img, err = wire.ImageOf(map[string]any{"dtype": "uint8", "shape": dims, "data": v}, &g.pixels)
+	case nil:
+		return nil
+	default:
+		return fmt.Errorf("an image must be base64 text or an array of numbers, found %s", clip(text(v)))
 	}
-	return nil, fmt.Errorf("an image must be base64 text or an array of numbers, found %s", clip(text(v)))
+	if g.images = append(g.images, img); err == nil && len(g.images) > g.limit {
+		err = fmt.Errorf("%w: more than %d images, the limit", remote.ErrTooLarge, g.limit)
+	}
+	return err
 }
 
 // shape returns the lengths of the first elements of nested lists of numbers; nil for other lists.
-func shape(v any) []any {
-	var dims []any
-	for len(dims) < 4 {
-		list, ok := v.([]any)
-		if !ok {
-			if _, number := v.(float64); number {
-				return dims
-			}
-			return nil
-		}
+func shape(v any) (dims []any) {
+	for len(dims) < 3 {
+		list := elements(v)
 		if len(list) == 0 {
-			return nil
+			break
 		}
 		dims, v = append(dims, int64(len(list))), list[0]
 	}
-	return nil
+	if _, number := v.(float64); !number {
+		return nil
+	}
+	return dims
 }
 
 // channels are the numbers of channels that a picture may have.
 var channels = []any{int64(1), int64(3), int64(4)}
-
-// integers converts the numbers of nested lists in place, for wire.ImageOf.
-func integers(list []any) []any {
-	for i, x := range list {
-		switch x := x.(type) {
-		case float64:
-			if x == math.Trunc(x) { // others are not numbers of a picture
-				list[i] = int64(x)
-			}
-		case []any:
-			integers(x)
-		}
-	}
-	return list
-}

@@ -3,7 +3,6 @@ package openenv
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,11 +42,8 @@ type problem struct {
 }
 
 func (p problem) String() string {
-	var at []string
-	for _, l := range p.Loc {
-		at = append(at, fmt.Sprint(l))
-	}
-	return fmt.Sprintf("%s: %s, found %s", strings.Join(at, "."), p.Msg, text(p.Input))
+	at := strings.ReplaceAll(strings.Trim(fmt.Sprint(p.Loc), "[]"), " ", ".")
+	return fmt.Sprintf("%s: %s, found %s", at, p.Msg, text(p.Input))
 }
 
 // request is a frame of a client.
@@ -68,20 +64,19 @@ type object = map[string]json.RawMessage
 // maxInput limits the copy of a value in an error.
 const maxInput = 200
 
-// input returns a wrong value for an error.
-func input(raw json.RawMessage) any {
-	if len(raw) > maxInput {
-		return clip(string(raw))
+// wants are the texts of problems by their types.
+var wants = map[string]string{
+	"missing": "Field required", "extra_forbidden": "Extra inputs are not permitted",
+	"string_type": "Input should be a valid string", "dict_type": "Input should be a valid dictionary",
+	"int_parsing": "Input should be a valid integer from 0 to 9223372036854775807",
+}
+
+func wrong(kind, name string, in json.RawMessage) problem {
+	p := problem{kind, []any{name}, wants[kind], in}
+	if len(in) > maxInput {
+		p.Input = clip(string(in))
 	}
-	return raw
-}
-
-func extra(name string, raw json.RawMessage) problem {
-	return problem{"extra_forbidden", []any{name}, "Extra inputs are not permitted", input(raw)}
-}
-
-func missing(name string, in json.RawMessage) problem {
-	return problem{"missing", []any{name}, "Field required", input(in)}
+	return p
 }
 
 // stepTokens are what a step has before its response if it has nothing else.
@@ -116,15 +111,13 @@ func parse(raw []byte) (request, *fault) {
 func parseAny(raw []byte) (request, *fault) {
 	var m request
 	var o object
-	if err := json.Unmarshal(raw, &o); err != nil || o == nil {
-		if wrong := (*json.UnmarshalTypeError)(nil); err == nil || errors.As(err, &wrong) {
-			return m, &fault{Code: sessionError, Message: "a message must be an object, found " + clip(string(raw))}
-		}
+	switch err := json.Unmarshal(raw, &o); {
+	case err != nil && !json.Valid(raw):
 		return m, &fault{Code: invalidJSON, Message: "Invalid JSON: " + err.Error()}
+	case o == nil:
+		return m, &fault{Code: sessionError, Message: "a message must be an object, found " + clip(string(raw))}
 	}
-	if err := json.Unmarshal(o["type"], &m.kind); err != nil {
-		m.kind = ""
-	}
+	m.kind, _ = jsontext.Text(o["type"])
 	if !slices.Contains([]string{"reset", "step", "state", "mcp", "close"}, m.kind) {
 		return m, &fault{Code: unknownType, Message: "Unknown message type: " + clip(m.kind)}
 	}
@@ -133,11 +126,11 @@ func parseAny(raw []byte) (request, *fault) {
 	takes := m.kind != "state" && m.kind != "close"
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		if name != "type" && (name != "data" || !takes) {
-			bad = append(bad, extra(name, o[name]))
+			bad = append(bad, wrong("extra_forbidden", name, o[name]))
 		}
 	}
 	if m.data == nil && (m.kind == "step" || m.kind == "mcp") {
-		bad = append(bad, missing("data", raw))
+		bad = append(bad, wrong("missing", "data", raw))
 	}
 	if len(bad) == 0 {
 		switch m.kind {
@@ -160,7 +153,7 @@ func parseObject(raw json.RawMessage, name string) (object, []problem) {
 		return nil, nil
 	}
 	if err := json.Unmarshal(raw, &o); err != nil {
-		return nil, []problem{{"dict_type", []any{name}, "Input should be a valid dictionary", input(raw)}}
+		return nil, []problem{wrong("dict_type", name, raw)}
 	}
 	return o, nil
 }
@@ -169,19 +162,18 @@ func parseObject(raw json.RawMessage, name string) (object, []problem) {
 func parseReset(raw json.RawMessage) (r resetRequest, bad []problem) {
 	o, bad := parseObject(raw, "data")
 	if v := o["seed"]; present(v) {
-		var digits string
-		if json.Unmarshal(v, &digits) != nil {
+		digits, ok := jsontext.Text(v)
+		if !ok {
 			digits = strings.TrimSuffix(string(v), ".0")
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil || n < 0 {
-			const want = "Input should be a valid integer from 0 to 9223372036854775807"
-			bad = append(bad, problem{"int_parsing", []any{"seed"}, want, input(v)})
+			bad = append(bad, wrong("int_parsing", "seed", v))
 		}
 		r.seed = &n
 	}
 	if v := o["episode_id"]; present(v) && json.Unmarshal(v, &r.episode) != nil {
-		bad = append(bad, problem{"string_type", []any{"episode_id"}, "Input should be a valid string", input(v)})
+		bad = append(bad, wrong("string_type", "episode_id", v))
 	}
 	return r, bad
 }
@@ -192,21 +184,22 @@ func parseAction(raw json.RawMessage) (response string, bad []problem) {
 	if bad != nil {
 		return "", bad
 	}
-	switch v, ok := o["response"]; {
-	case !ok:
-		bad = append(bad, missing("response", raw))
-	case !present(v) || json.Unmarshal(v, &response) != nil:
-		bad = append(bad, problem{"string_type", []any{"response"}, "Input should be a valid string", input(v)})
+	v, given := o["response"]
+	response, ok := jsontext.Text(v)
+	if !given {
+		bad = append(bad, wrong("missing", "response", raw))
+	} else if !ok {
+		bad = append(bad, wrong("string_type", "response", v))
 	}
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		switch v := o[name]; name {
 		case "response":
 		case "metadata":
 			if m := (object)(nil); json.Unmarshal(v, &m) != nil || m == nil {
-				bad = append(bad, problem{"dict_type", []any{name}, "Input should be a valid dictionary", input(v)})
+				bad = append(bad, wrong("dict_type", name, v))
 			}
 		default:
-			bad = append(bad, extra(name, v))
+			bad = append(bad, wrong("extra_forbidden", name, v))
 		}
 	}
 	return response, bad
@@ -221,9 +214,9 @@ func present(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw
 func answerMCP(raw []byte) map[string]any {
 	code, message := -32603, "Environment does not support MCP"
 	var q struct {
-		JSONRPC string `json:"jsonrpc"`
-		ID      any    `json:"id"`
-		Method  string `json:"method"`
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Method  string          `json:"method"`
 	}
 	switch err := json.Unmarshal(raw, &q); {
 	case err != nil && !json.Valid(raw):

@@ -14,7 +14,6 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote"
-	"vagen/internal/rng"
 )
 
 // Hosted is the environment of a Server.
@@ -31,8 +30,8 @@ type Server struct {
 	o      remote.ServerOptions
 	log    *slog.Logger
 	mux    *http.ServeMux
-	prompt string // system prompt
-	seeds  atomic.Uint64
+	prompt string        // system prompt
+	seeds  atomic.Uint64 // drawn for resets without one
 
 	idle, base context.Context // of sessions that wait for a request, and of calls
 	quit, stop context.CancelFunc
@@ -124,9 +123,6 @@ func (s *Server) release() {
 	s.mu.Unlock()
 	s.work.Done()
 }
-
-// seed draws a seed for a reset without one.
-func (s *Server) seed() int64 { return int64(rng.Derive(s.o.Seed, rng.Level, s.seeds.Add(1)) >> 33) }
 
 // connect serves a WebSocket, which is one session.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request) {

@@ -14,6 +14,7 @@ import (
 	"vagen/env"
 	"vagen/env/remote/internal/wire"
 	"vagen/internal/jsontext"
+	"vagen/internal/rng"
 )
 
 // session is one WebSocket with its environment.
@@ -177,7 +178,7 @@ func (one *session) answer(raw []byte) (answer *frame, end bool) {
 	case "close":
 		return nil, true
 	case "state":
-		return &frame{"state", one.state()}, false
+		return &frame{"state", map[string]any{"episode_id": one.episode, "step_count": one.steps}}, false
 	case "mcp":
 		return &frame{"mcp", answerMCP(m.data)}, false
 	case "reset":
@@ -199,13 +200,9 @@ func (one *session) answer(raw []byte) (answer *frame, end bool) {
 	return &frame{"error", &fault{Code: executionError, Message: err.Error()}}, end
 }
 
-func (one *session) state() any {
-	return map[string]any{"episode_id": one.episode, "step_count": one.steps}
-}
-
 func (one *session) reset(r resetRequest) (*observed, error) {
 	if r.seed == nil {
-		seed := one.s.seed()
+		seed := int64(rng.Derive(one.s.o.Seed, rng.Level, one.s.seeds.Add(1)) >> 33)
 		r.seed = &seed
 	}
 	o, err := guarded(one, func() (env.Observation, error) { return one.env.Reset(one.call, *r.seed) })

@@ -69,6 +69,10 @@ func flatten(dst []byte, v any, limit int) ([]byte, error) {
 		if v >= 0 && v <= 255 && len(dst) < limit {
 			return append(dst, byte(v)), nil
 		}
+	case float64:
+		if b := byte(v); float64(b) == v && len(dst) < limit {
+			return append(dst, b), nil
+		}
 	}
 	return nil, fmt.Errorf("%w: an image array has a %T that is not a number in 0 to 255, or more values than its shape",
 		ErrFormat, v)
