@@ -91,30 +91,28 @@ func (p *Player) begin(ctx context.Context, l *live, c Caller) {
 
 // nextCall is next for a Caller.
 func (p *Player) nextCall(l *live, c Caller) (policy.Prompt, bool) {
-	call := c.Call()
 	if len(l.Turns) >= l.MaxTurns {
 		l.refused = fmt.Errorf("rollout: %w (%d)", ErrTurns, l.MaxTurns)
 		return policy.Prompt{}, false
 	}
+	call := c.Call()
 	messages, err := p.place(l, call)
 	if err == nil && (len(messages) == 0 || messages[len(messages)-1].Role != policy.User) {
 		err = fmt.Errorf("%w: the last message of a call must be the user's", ErrContract)
 	}
-	if err != nil {
-		l.fail(EndPolicy, fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err))
-		return policy.Prompt{}, false
-	}
 	l.request = Request{Open: l.responses == 0 && len(l.prefix.Tokens) == 0, Messages: messages}
-	if err := p.fitCall(l); errors.Is(err, policy.ErrNoRoom) {
+	if err == nil {
+		err = p.fitCall(l)
+	}
+	switch {
+	case errors.Is(err, policy.ErrNoRoom):
 		l.refuse(err)
-		return policy.Prompt{}, false
-	} else if err != nil {
-		l.fail(EndPolicy, err)
-		return policy.Prompt{}, false
+	case err != nil:
+		l.fail(EndPolicy, fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err))
 	}
 	q := l.prompt(l.request)
 	q.Conversation, q.StopStrings = l.key, call.StopStrings
-	return q, true
+	return q, err == nil
 }
 
 // place makes the row of a call the current one, and returns the messages that the policy has
@@ -128,24 +126,31 @@ func (p *Player) place(l *live, call Call) ([]policy.Message, error) {
 	if call.After >= len(l.Turns) {
 		return nil, fmt.Errorf("%w: a call follows turn %d, the episode has %d", ErrContract, call.After, len(l.Turns))
 	}
-	row := l.Turns[call.After].Row
-	last := len(l.Turns) - 1
-	for l.Turns[last].Row != row {
-		last--
+	r, nth, images, last := l.Turns[call.After].Row, 0, 0, true // of the row: turns up to the call, and images after it
+	for k, t := range l.Turns {
+		switch {
+		case t.Row != r:
+		case k <= call.After:
+			nth++
+		default:
+			images, last = images+len(t.Observation.Images), false
+		}
 	}
-	if last == call.After && row == l.row && !l.lost {
+	if last && r == l.row && !l.lost {
 		return call.Messages, nil
 	}
 	resumer, ok := policy.As[policy.Resumer](p.Policy)
-	prefix := l.upToTurn(call.After)
+	row := &l.Rows[r]
+	before := row.upTo(nth, max(0, len(row.Images)-images))
+	prefix := policy.Recorded{Tokens: before.Tokens(), Images: before.Images}
 	if !ok || len(prefix.Tokens) == 0 {
 		p.openConversation(l)
 		return call.Whole(), nil
 	}
-	if last == call.After {
+	if last {
 		p.Policy.Forget(l.key)
-		l.key, l.row, l.lost = p.newKey(), row, false
-		l.responses, l.opening, l.spent, l.growth = l.Rows[row].lengths()
+		l.key, l.row, l.lost = p.newKey(), r, false
+		l.responses, l.opening, l.spent, l.growth = row.lengths()
 	} else {
 		p.openConversation(l)
 		l.prefix = prefix
@@ -154,48 +159,23 @@ func (p *Player) place(l *live, call Call) ([]policy.Message, error) {
 	return call.Messages, resumer.Resume(prefix)
 }
 
-// upToTurn returns the tokens and images of a row up to the response of a turn.
-func (l *live) upToTurn(turn int) policy.Recorded {
-	r := l.Turns[turn].Row
-	row, nth := &l.Rows[r], -1
-	images := len(row.Images)
-	for k, t := range l.Turns {
-		if t.Row == r && k <= turn {
-			nth++
-		} else if t.Row == r {
-			images -= len(t.Observation.Images)
-		}
-	}
-	_, end, _ := row.TurnAt(nth)
-	return policy.Recorded{Tokens: slices.Clone(row.Tokens()[:end]), Images: slices.Clone(row.Images[:max(0, images)])}
-}
-
 // fitCall limits the response to the current call to what the budget of its row leaves: Prompt
 // and Response together. The error wraps policy.ErrNoRoom if nothing is left.
 func (p *Player) fitCall(l *live) error {
-	if l.MaxTokens > 0 && (p.Sampling.MaxTokens == 0 || l.MaxTokens < p.Sampling.MaxTokens) {
-		l.request.MaxTokens = l.MaxTokens
-	}
-	images := len(l.prefix.Images) + len(l.Rows[l.row].Images)
-	for _, m := range l.request.Messages {
-		images += len(m.Images)
-	}
-	if most := p.Budget.Images; most > 0 && images > most {
-		return fmt.Errorf("%w: %d images, Budget.Images allows %d", policy.ErrNoRoom, images, most)
-	}
+	l.request.MaxTokens = p.limited(l, 0)
 	b := p.budget(l)
-	if b.Response == 0 {
-		return nil
+	if err := p.images(l, l.request); err != nil || b.Response == 0 {
+		return err
 	}
 	counter, ok := policy.As[policy.Counter](p.Policy)
 	if !ok { // check has found it if the limit is the player's
-		return fmt.Errorf("rollout: MaxRegion: %w", ErrNoCounter)
+		return fmt.Errorf("MaxRegion: %w", ErrNoCounter)
 	}
 	q := l.prompt(l.request)
 	q.Conversation = l.key
 	pending, err := counter.Count(q)
 	if err != nil {
-		return fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err)
+		return err
 	}
 	used := len(l.prefix.Tokens) + l.opening + l.spent
 	b.Response, b.perTurn = b.Prompt+b.Response, l.longest(p)
@@ -204,9 +184,7 @@ func (p *Player) fitCall(l *live) error {
 		return fmt.Errorf("%w: a row may have %d tokens, %d are used and the call needs %d", policy.ErrNoRoom, b.Response,
 			used, pending)
 	}
-	if limit := p.Sampling.MaxTokens; most < limit && (l.request.MaxTokens == 0 || most < l.request.MaxTokens) {
-		l.request.MaxTokens = most
-	}
+	l.request.MaxTokens = p.limited(l, most)
 	return nil
 }
 
@@ -226,25 +204,19 @@ func (p *Player) answer(ctx context.Context, l *live, c Caller) {
 	if l.refused == nil {
 		turn := &l.Turns[r.Turn]
 		r.Text, r.Stop = turn.Response, turn.Stop
-		if row := &l.Rows[l.row]; row.Len() > 0 {
-			start, end, _ := row.TurnAt(row.Turns() - 1)
-			r.Read, r.Wrote = start, end-start
-		}
+		row := &l.Rows[l.row]
+		start, end, _ := row.TurnAt(row.Turns() - 1) // 0 without tokens
+		r.Read, r.Wrote = start, end-start
 	}
 	o, err := callEnv(ctx, p, l, "answer", func(ctx context.Context, _ env.Env) (env.Outcome, error) {
-		o, err := c.Answer(ctx, r)
-		if err == nil {
-			err = checkOutcome(o)
-		}
-		return o, err
+		return checked(c.Answer(ctx, r))
 	})
 	if err != nil {
 		l.fail(endOf(err, EndEnv), err)
 		return
 	}
 	if l.refused == nil {
-		turn := &l.Turns[r.Turn]
-		turn.Parsed, turn.Reward, turn.Metrics = o.Response, o.Reward, o.Turn
+		l.receive(r.Turn, o)
 	}
 	l.Metrics, l.Success = o.Trajectory, o.Success
 	if !o.Done {
@@ -279,18 +251,16 @@ func (p *Player) closeCaller(l *live) {
 // that nobody used. What the policy read for them alone is removed, too, and rows that have no
 // turn left.
 func (t *Trajectory) Discard(turns ...int) error {
-	drop := make(map[int]bool, len(turns))
 	rows := map[int]int{} // number of turns to keep
 	for _, k := range turns {
 		if k < 0 || k >= len(t.Turns) {
 			return fmt.Errorf("rollout: discard turn %d: the episode has %d turns", k, len(t.Turns))
 		}
-		drop[k] = true
 	}
 	images, cut := make([]int, len(t.Rows)), make([]bool, len(t.Rows)) // of the turns to discard
 	for k, turn := range t.Turns {
 		switch {
-		case drop[k]:
+		case slices.Contains(turns, k):
 			images[turn.Row] += len(turn.Observation.Images)
 			cut[turn.Row] = true
 		case cut[turn.Row]:
@@ -312,7 +282,7 @@ func (t *Trajectory) Discard(turns ...int) error {
 	}
 	var left []Turn
 	for k, turn := range t.Turns {
-		if !drop[k] {
+		if !slices.Contains(turns, k) {
 			turn.Row = place[turn.Row]
 			left = append(left, turn)
 		}

@@ -156,8 +156,8 @@ func (p *Player) step(ctx context.Context, l *live) {
 		p.answer(ctx, l, c)
 		return
 	}
-	turn := &l.Turns[len(l.Turns)-1]
-	response := turn.Response
+	last := len(l.Turns) - 1
+	response := l.Turns[last].Response
 	o, err := callEnv(ctx, p, l, "step", func(ctx context.Context, e env.Env) (env.Outcome, error) {
 		return advance(ctx, e, response)
 	})
@@ -165,9 +165,8 @@ func (p *Player) step(ctx context.Context, l *live) {
 		l.fail(endOf(err, EndEnv), err)
 		return
 	}
-	turn.Parsed, turn.Reward, turn.Metrics = o.Response, o.Reward, o.Turn
-	l.Metrics, l.Success = o.Trajectory, o.Success
-	l.scale(len(l.Turns) - 1)
+	l.receive(last, o)
+	l.scale(last)
 	switch {
 	case l.ended: // with an error
 	case o.Done:
@@ -193,9 +192,20 @@ func callEnv[T any](
 	return value, err
 }
 
+// receive records the outcome of a turn.
+func (l *live) receive(turn int, o env.Outcome) {
+	t := &l.Turns[turn]
+	t.Parsed, t.Reward, t.Metrics = o.Response, o.Reward, o.Turn
+	l.Metrics, l.Success = o.Trajectory, o.Success
+}
+
 // advance calls an environment's Step and checks the outcome.
 func advance(ctx context.Context, e env.Env, response string) (env.Outcome, error) {
-	o, err := e.Step(ctx, response)
+	return checked(e.Step(ctx, response))
+}
+
+// checked adds the error about an outcome that breaks the contract.
+func checked(o env.Outcome, err error) (env.Outcome, error) {
 	if err == nil {
 		err = checkOutcome(o)
 	}

@@ -154,13 +154,19 @@ func (p *Player) request(l *live, s *State) (Request, error) {
 	if err := p.images(l, a); err != nil {
 		return a, err
 	}
-	if l.MaxTokens > 0 && (a.MaxTokens == 0 || a.MaxTokens > l.MaxTokens) {
-		a.MaxTokens = l.MaxTokens
-	}
-	if most := p.Sampling.MaxTokens; most > 0 && a.MaxTokens >= most {
-		a.MaxTokens = 0
-	}
+	a.MaxTokens = p.limited(l, a.MaxTokens)
 	return a, nil
+}
+
+// limited is a limit on a response, with that of its episode; 0 if none is below the player's.
+func (p *Player) limited(l *live, most int) int {
+	if l.MaxTokens > 0 && (most == 0 || most > l.MaxTokens) {
+		most = l.MaxTokens
+	}
+	if limit := p.Sampling.MaxTokens; limit > 0 && most >= limit {
+		return 0
+	}
+	return most
 }
 
 // shorten cuts the observation that a conversation opens with until the opening, of
@@ -197,9 +203,9 @@ func (p *Player) images(l *live, a Request) error {
 	if p.Budget.Images == 0 {
 		return nil
 	}
-	n := 0
-	if !a.Open && len(l.Rows) > 0 {
-		n = len(l.Rows[len(l.Rows)-1].Images)
+	n := len(l.prefix.Images)
+	if !a.Open {
+		n += len(l.Rows[l.row].Images)
 	}
 	for _, m := range a.Messages {
 		n += len(m.Images)
