@@ -37,9 +37,9 @@ On SIGTERM or Ctrl-C no further episode is opened, those that are played go on f
 
   vagen gateway --model DIR --out episodes constraints=count`,
 		Setup: func(f *flag.FlagSet) cli.Run {
-			var g gatewayOptions
+			g := new(gatewayOptions)
 			g.flags(f)
-			return func(ctx context.Context, c *cli.Call) error { return g.serve(ctx, c) }
+			return g.serve
 		},
 	}
 }
@@ -135,19 +135,18 @@ func (g *gatewayOptions) serve(ctx context.Context, c *cli.Call) error {
 // play plays episodes until the context ends and those that are open have ended.
 func (g *gatewayOptions) play(ctx context.Context, c *cli.Call, gate *gateway.Gateway, options map[string]any,
 	keep *keeper) error {
-	e, err := gate.Env(options)
-	if err != nil {
+	if _, err := gate.Env(options); err != nil {
 		return asUsage(err, env.ErrOption)
 	}
 	shut, err := g.policy(ctx, c)
 	if err != nil {
-		return errors.Join(err, e.Close())
+		return err
 	}
 	p := &g.player
 	p.Envs, p.Log, p.EnvTimeout = new(env.Registry), c.Log, forever
 	p.SetWorkers(0)
 	p.Envs.SetRemote(gateway.Name)
-	if err := errors.Join(e.Close(), p.Envs.Register(gateway.Name, gate.Env)); err != nil {
+	if err := p.Envs.Register(gateway.Name, gate.Env); err != nil {
 		return errors.Join(err, shut())
 	}
 	var stopping atomic.Bool
@@ -238,18 +237,16 @@ type keeper struct {
 func openKeeper(dir string, per int, c *cli.Call) (*keeper, error) {
 	k := &keeper{call: c, per: per, ends: map[rollout.End]int{}}
 	err := os.MkdirAll(dir, 0o755)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		k.unlock, err = rundir.Dir(dir).Lock()
 	}
-	if k.unlock, err = rundir.Dir(dir).Lock(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	// after locking, because it removes files that are not complete
-	if k.gallery, err = store.OpenGallery(dir, store.GalleryOptions{Log: c.Log}); err != nil {
-		return nil, errors.Join(err, k.unlock())
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
+	k.gallery, err = store.OpenGallery(dir, store.GalleryOptions{Log: c.Log})
+	entries, unread := os.ReadDir(dir)
+	if err = errors.Join(err, unread); err != nil {
 		return nil, errors.Join(err, k.unlock())
 	}
 	for _, e := range entries {
@@ -283,11 +280,7 @@ func (k *keeper) write() {
 
 func (k *keeper) close() error {
 	k.write()
-	args := []any{}
-	for end, n := range k.ends {
-		args = append(args, string(end), n)
-	}
-	k.call.Log.Info("episodes", args...)
+	k.call.Log.Info("episodes", "ends", k.ends)
 	if err := errors.Join(k.err, k.unlock()); err != nil {
 		return fmt.Errorf("writing episodes: %w", err)
 	}

@@ -43,49 +43,38 @@ func splitThought(text string) (thought, rest string) {
 
 // splitCalls moves the calls of an answer's text to a list. What does not name a tool stays text.
 func splitCalls(id, text string) (rest string, calls []dialect.Call) {
-	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(text, callOpen)
-		b.WriteString(before)
-		if !found {
-			break
-		}
-		body, tail, closed := strings.Cut(after, callClose)
-		call, ok := readCall(body)
-		if text = tail; !ok {
-			b.WriteString(callOpen + body)
-			if closed {
-				b.WriteString(callClose)
-			}
-			continue
+	rest = callForm.ReplaceAllStringFunc(text, func(s string) string {
+		call, ok := readCall(strings.TrimSuffix(strings.TrimPrefix(s, callOpen), callClose))
+		if !ok {
+			return s
 		}
 		call.ID = fmt.Sprintf("call_%s_%d", id, len(calls))
 		calls = append(calls, call)
+		return ""
+	})
+	if len(calls) > 0 {
+		rest = strings.TrimSpace(rest)
 	}
-	if len(calls) == 0 {
-		return b.String(), nil
-	}
-	return strings.TrimSpace(b.String()), calls
+	return rest, calls
 }
 
 var (
+	callForm      = regexp.MustCompile(`(?s)` + callOpen + `.*?(` + callClose + `|$)`)
 	callName      = regexp.MustCompile(`"name"\s*:\s*"([^"]+)"`)
 	callArguments = regexp.MustCompile(`(?s)"arguments"\s*:\s*(.*)$`)
 )
 
 // readCall reads a call. The arguments are the text that the policy wrote, also if it is no JSON.
-func readCall(body string) (dialect.Call, bool) {
+func readCall(body string) (call dialect.Call, ok bool) {
 	var f dialect.Function
 	if json.Unmarshal([]byte(body), &f) == nil {
 		return f.Call(""), f.Name != ""
 	}
-	name := callName.FindStringSubmatch(body)
-	if name == nil {
-		return dialect.Call{}, false
+	if found := callName.FindStringSubmatch(body); found != nil {
+		call.Name, ok = found[1], true
 	}
-	call := dialect.Call{Name: name[1]}
 	if found := callArguments.FindStringSubmatch(body); found != nil {
 		call.Arguments = strings.TrimSuffix(strings.TrimSpace(found[1]), "}")
 	}
-	return call, true
+	return call, ok
 }

@@ -184,7 +184,9 @@ func BenchmarkCalls(b *testing.B) {
 			h := g.handler()
 			b.ReportAllocs()
 			for b.Loop() {
-				e := &Episode{gate: g, wake: make(chan struct{}, 1)}
+				made, err := g.Env(nil)
+				require.NoError(b, err)
+				e := made.(player).Episode
 				require.NoError(b, g.add(e))
 				go func() {
 					for e.await(b.Context()) == nil {
@@ -196,7 +198,7 @@ func BenchmarkCalls(b *testing.B) {
 					r := httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+"/v1/chat/completions", strings.NewReader(body))
 					h.ServeHTTP(w, r)
 					require.Equal(b, 200, w.Code, "%s", w.Body)
-					require.Equal(b, turn == 0, e.turns[turn].node.Parent == nil, "a call continues its row")
+					require.Equal(b, turn == 0, e.turns[turn].parent == nil, "a call continues its row")
 				}
 				e.end(nil)
 				g.remove(e)

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,7 +19,7 @@ import (
 // unserved is a gateway without a server, whose requests a test makes itself.
 func unserved(agent func(context.Context, *Episode) (*Score, error)) *Gateway {
 	return &Gateway{o: Settings{Agent: agent, MaxBody: 64 << 20}, episodes: map[string]*Episode{},
-		keys: map[string]*Episode{}, rooms: map[int]chan struct{}{}}
+		keys: map[string]*Episode{}}
 }
 
 // ask makes a call and waits for its answer.
@@ -88,7 +89,7 @@ func (c closing) FlushError() error {
 // answer was written has it not.
 func TestAClientThatLeavesWithItsAnswerHasIt(t *testing.T) {
 	g := unserved(nil)
-	c := &call{node: &node{Answer: newAnswer("e-0", "four", nil, false)}}
+	c := &call{answer: newAnswer("e-0", "four", nil, false)}
 	ctx, leave := context.WithCancel(t.Context())
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
 	send := func() error {
@@ -101,8 +102,31 @@ func TestAClientThatLeavesWithItsAnswerHasIt(t *testing.T) {
 // TestAPaidAnswerHasArrived: only who has read an answer knows its id.
 func TestAPaidAnswerHasArrived(t *testing.T) {
 	c := &call{waiting: 1}
-	e := &Episode{wake: make(chan struct{}, 1), record: record{items: map[string]*node{"e-0": {Value: c}}}}
+	made, err := unserved(nil).Env(map[string]any{"wait": true})
+	require.NoError(t, err)
+	e := made.(player).Episode
+	e.items["e-0"] = c
 	e.left(c, false)
 	require.Nil(t, e.pay(result{Answer: "chatcmpl-e-0"}))
 	require.True(t, c.delivered)
+}
+
+// timed is a connection that knows whether there is a time limit for writing.
+type timed struct {
+	*httptest.ResponseRecorder
+	limited bool
+}
+
+func (w *timed) SetWriteDeadline(time.Time) error {
+	w.limited = true
+	return nil
+}
+
+// TestEveryAnswerHasATimeLimit, so that a client that does not read holds nothing for long, also if it is refused.
+func TestEveryAnswerHasATimeLimit(t *testing.T) {
+	for _, path := range []string{"/", "/none", "/episodes/none", "/v1/models"} {
+		w := &timed{ResponseRecorder: httptest.NewRecorder()}
+		unserved(nil).handler().ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1"+path, nil))
+		require.True(t, w.limited, path)
+	}
 }

@@ -35,7 +35,7 @@ func (p player) Begin(ctx context.Context, e *rollout.Episode) error {
 	if err := p.start(ctx); err != nil {
 		return err
 	}
-	err := p.taken(ctx)
+	err := p.wait(ctx, func() bool { return p.claimed || p.ended() })
 	if p.gate.o.Open { // as the client wants it
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p player) Reset(ctx context.Context, _ int64) (env.Observation, error) {
 	} else if err != nil {
 		return env.Observation{}, err
 	}
-	return p.observation(), nil
+	return p.outcome().Observation, nil
 }
 
 // Call implements rollout.Caller.
@@ -62,31 +62,35 @@ func (p player) Call() rollout.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.current
-	if c == nil {
-		return rollout.Call{After: -1}
-	}
 	out := rollout.Call{After: -1, Messages: c.messages, StopStrings: c.stops, Whole: func() []policy.Message {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.messages(whole(c.node), true)
+		return p.messages(whole(c), true)
 	}}
-	if n := c.node.Parent; n != nil {
-		out.After = n.Value.turn
+	if c.parent != nil {
+		out.After = c.parent.turn
 	}
 	return out
 }
 
-// observation shows the current call, for records.
-func (p player) observation() env.Observation {
+// outcome shows the current call, for records; without one it is that of the end.
+func (p player) outcome() env.Outcome {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var o env.Observation
+	o := env.Outcome{Trajectory: maps.Clone(p.counts)}
+	if p.current == nil {
+		o.Done, o.Trajectory["success"] = true, 0
+		if o.Success = p.success(); o.Success {
+			o.Trajectory["success"] = 1
+		}
+		return o
+	}
 	var lines []string
 	for _, m := range p.current.messages {
 		lines = append(lines, m.Text)
-		o.Images = append(o.Images, m.Images...)
+		o.Observation.Images = append(o.Observation.Images, m.Images...)
 	}
-	o.Text = strings.Join(lines, "\n\n")
+	o.Observation.Text = strings.Join(lines, "\n\n")
 	return o
 }
 
@@ -98,32 +102,14 @@ func (p player) Step(ctx context.Context, response string) (env.Outcome, error) 
 // Answer implements rollout.Caller.
 func (p player) Answer(ctx context.Context, r rollout.Reply) (env.Outcome, error) {
 	p.give(r)
-	switch err := p.await(ctx); {
-	case err == nil:
-		return env.Outcome{Observation: p.observation(), Trajectory: p.metrics()}, nil
-	case !errors.Is(err, errFinished):
+	err := p.await(ctx)
+	if errors.Is(err, errFinished) {
+		err = p.score(ctx)
+	}
+	if err != nil {
 		return env.Outcome{}, err
 	}
-	if err := p.score(ctx); err != nil {
-		return env.Outcome{}, err
-	}
-	p.mu.Lock()
-	success := p.ledger.success()
-	p.mu.Unlock()
-	o := env.Outcome{Done: true, Success: success, Trajectory: p.metrics()}
-	o.Trajectory["success"] = 0
-	if o.Success {
-		o.Trajectory["success"] = 1
-	}
-	return o, nil
-}
-
-func (p player) metrics() env.Metrics {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	m := env.Metrics{}
-	maps.Copy(m, p.state.counts)
-	return m
+	return p.outcome(), nil
 }
 
 // Conclude implements rollout.Caller: it discards turns whose response nobody used, and pays the
@@ -131,8 +117,10 @@ func (p player) metrics() env.Metrics {
 func (p player) Conclude(t *rollout.Trajectory) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for turn, x := range p.ledger.turns {
-		t.Turns[turn].Reward = append(t.Turns[turn].Reward, reward.Part{Name: "agent", Value: x})
+	for turn, x := range p.rewards {
+		if turn != ofEpisode {
+			t.Turns[turn].Reward = append(t.Turns[turn].Reward, reward.Part{Name: "agent", Value: *x})
+		}
 	}
 	drop := p.unused()
 	if err := t.Discard(drop...); err != nil {
@@ -141,12 +129,9 @@ func (p player) Conclude(t *rollout.Trajectory) error {
 	if len(t.Turns) == 0 {
 		return fmt.Errorf("gateway: %w", ErrNoTurns)
 	}
-	if t.Metrics == nil {
-		t.Metrics = env.Metrics{}
-	}
 	t.Metrics["agent/discarded"] = float64(len(drop))
 	t.Metrics["agent/rows"] = float64(len(t.Rows))
-	if x := p.ledger.Reward; x != nil {
+	if x := p.rewards[ofEpisode]; x != nil {
 		last := &t.Turns[len(t.Turns)-1]
 		last.Reward = append(last.Reward, reward.Part{Name: "episode", Value: *x})
 	}
@@ -156,17 +141,17 @@ func (p player) Conclude(t *rollout.Trajectory) error {
 // unused returns the turns to discard: responses that never arrived and that no call followed, and
 // responses without a follower or a reward beside one in the same place that has a follower. The mutex must be held.
 func (p player) unused() []int {
-	followed := map[*node]bool{} // by a call that is kept
+	followed := map[*call]bool{} // by a call that is kept
 	for _, c := range slices.Backward(p.turns) {
-		if followed[c.node] || c.delivered {
-			followed[c.node.Parent] = true
+		if followed[c] || c.delivered {
+			followed[c.parent] = true
 		}
 	}
 	var drop []int
 	for turn, c := range p.turns {
-		twin := func(o *call) bool { return followed[o.node] && p.calls.Same(o.node, c.node) }
-		_, paid := p.ledger.turns[turn]
-		if !followed[c.node] && !paid && (!c.delivered || slices.ContainsFunc(p.turns, twin)) {
+		twin := func(o *call) bool { return followed[o] && c.same(o) }
+		paid := p.rewards[turn] != nil
+		if !followed[c] && !paid && (!c.delivered || slices.ContainsFunc(p.turns, twin)) {
 			drop = append(drop, turn)
 		}
 	}
@@ -182,14 +167,14 @@ func (p player) Close() error {
 	p.end(errors.New("the episode was closed"))
 	p.mu.Lock()
 	p.shut()
-	stop, stopped := p.stop, p.stopped
+	stop := p.stop
 	p.mu.Unlock()
 	if p.gate != nil {
 		p.gate.remove(p.Episode)
 	}
 	if stop != nil {
 		stop()
-		<-stopped
+		p.running.Wait()
 	}
 	return nil
 }

@@ -17,7 +17,6 @@ import (
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/rollout/gateway/internal/dialect"
-	"vagen/rollout/gateway/internal/tree"
 )
 
 // Episode is an episode that an agent plays through a Gateway.
@@ -35,65 +34,50 @@ type Episode struct {
 	options Options
 	id      string
 	stop    context.CancelFunc // ends the agent; nil before it starts
-	stopped chan struct{}      // closed when the agent has returned
+	running sync.WaitGroup     // the agent
 
 	wake chan struct{} // has an element when the state has changed
 	mu   sync.Mutex
 	record
-	state  state
-	ledger ledger
+	state
+	ledger
 }
 
 // record holds the calls of an episode.
 type record struct {
 	images  map[[32]byte]image.Image
 	pixels  int // of images
-	calls   tree.Tree[*call]
+	calls   callTree
 	queue   []*call
 	current *call
 	turns   []*call
-	items   map[string]*node // by the id of an answer
+	items   map[string]*call // by the id of an answer
 }
-
-type node = tree.Node[*call]
 
 // state says how far an episode is.
 type state struct {
 	claimed, finished bool
 	err               error // why it failed
 	refused           error // why the last call got no answer; ErrTurns stays
-	counts            map[string]float64
+	counts            env.Metrics
 }
 
 // ended reports whether the agent has ended, or the episode has failed.
 func (s *state) ended() bool { return s.finished || s.err != nil }
 
-// call is a request for a response that has a place in the tree.
-type call struct {
-	node      *node
-	stops     []string
-	tools     bool
-	messages  []policy.Message
-	turn      int // −1 before the response
-	waiting   int // number of requests that wait for the answer
-	delivered bool
-	refused   *dialect.Error
-	done      chan struct{} // closed with the answer or the refusal
-}
-
 // over returns why an episode takes no calls.
-func (e *Episode) over() *dialect.Error {
+func (e *Episode) over() error {
 	switch {
-	case e.state.ended():
-		return &dialect.Error{Status: http.StatusConflict, Code: "episode_over", Message: "the episode is over"}
-	case errors.Is(e.state.refused, rollout.ErrTurns):
-		return &dialect.Error{Status: http.StatusBadRequest, Code: "turn_limit", Message: rollout.ErrTurns.Error()}
+	case e.ended():
+		return failure(http.StatusConflict, "episode_over", "the episode is over")
+	case errors.Is(e.refused, rollout.ErrTurns):
+		return failure(http.StatusBadRequest, "turn_limit", "%v", e.refused)
 	}
 	return nil
 }
 
 // ask finds the place of a request and returns its call, an earlier one if the request repeats it.
-func (e *Episode) ask(r *dialect.Request, marked bool) (*call, *dialect.Error) {
+func (e *Episode) ask(r *dialect.Request, marked bool) (*call, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.over(); err != nil {
@@ -107,9 +91,9 @@ func (e *Episode) ask(r *dialect.Request, marked bool) (*call, *dialect.Error) {
 	if err != nil {
 		return nil, err
 	}
-	place := e.calls.Find(ms)
-	if c := again(place.Twins, marked); c != nil {
-		e.count("agent/retries", 1)
+	at := e.calls.find(ms)
+	if c := again(at.twins, marked); c != nil {
+		e.count("agent/retries")
 		c.waiting++
 		return c, nil
 	}
@@ -119,61 +103,55 @@ func (e *Episode) ask(r *dialect.Request, marked bool) (*call, *dialect.Error) {
 	shown := func(m dialect.Message) bool { return m.Replaced == dialect.Tools } // with this call or an earlier one
 	c := &call{stops: r.Stop, turn: -1, waiting: 1, done: make(chan struct{})}
 	c.tools = r.Calls && slices.ContainsFunc(ms, shown)
-	c.messages = e.messages(place.Delta, place.Parent == nil)
-	if place.Parent != nil {
-		place.Parent.Value.delivered = true
+	c.messages = e.messages(at.delta, at.parent == nil)
+	if at.parent != nil {
+		at.parent.delivered = true
 	}
 	if n := len(c.messages); n == 0 || c.messages[n-1].Role != policy.User {
-		return nil, refusal("messages", "the last message must be the user's or a tool's result")
+		return nil, refusal(r.Field, "the last message must be the user's or a tool's result")
 	}
-	c.node = e.calls.Add(place, c)
-	e.note(r, place)
+	e.calls.add(at, c)
+	e.note(r, at)
 	e.queue = append(e.queue, c)
 	e.signal()
 	return c, nil
 }
 
 // note counts what is remarkable about a request.
-func (e *Episode) note(r *dialect.Request, p tree.Place[*call]) {
-	e.count("agent/calls", 1)
+func (e *Episode) note(r *dialect.Request, p place) {
+	e.count("agent/calls")
 	if len(r.Overridden) > 0 {
-		e.count("agent/overridden", 1)
+		e.count("agent/overridden")
 	}
 	for _, name := range r.Overridden {
 		if !strings.HasPrefix(name, "tools.") { // the client chooses the rest of these
-			e.count("agent/overridden/"+name, 1)
+			e.count("agent/overridden/" + name)
 		}
 	}
 	if len(r.Constrained) > 0 {
-		e.count("agent/constrained", 1)
+		e.count("agent/constrained")
 	}
-	if p.Loose {
-		e.count("agent/loose_matches", 1)
+	if p.loose {
+		e.count("agent/loose_matches")
 	}
-	for _, m := range p.Delta {
+	for _, m := range p.delta {
 		if m.Role == dialect.Tool && m.Text == "[tool output omitted]" {
-			e.count("agent/lost_images", 1) // the OpenAI Agents SDK drops images of tools
+			e.count("agent/lost_images") // the OpenAI Agents SDK drops images of tools
 		}
 	}
 }
 
-func (e *Episode) count(name string, n float64) {
-	if e.state.counts == nil {
-		e.state.counts = map[string]float64{}
-	}
-	e.state.counts[name] += n
-}
+func (e *Episode) count(name string) { e.counts[name]++ }
 
 // again returns the call that a request repeats, nil if it is a new one: one whose client is gone without the
 // answer, or for a marked retry the last one without successors.
-func again(twins []*node, marked bool) *call {
+func again(twins []*call, marked bool) *call {
 	var last *call
-	for _, n := range twins {
-		switch c := n.Value; {
-		case c.refused != nil:
+	for _, c := range twins {
+		switch {
 		case c.waiting == 0 && !c.delivered:
 			return c
-		case marked && len(n.Kids) == 0:
+		case marked && len(c.kids) == 0:
 			last = c
 		}
 	}
@@ -181,20 +159,20 @@ func again(twins []*node, marked bool) *call {
 }
 
 // whole returns a conversation up to a call.
-func whole(n *node) []dialect.Message {
-	if n.Parent == nil {
-		return slices.Clone(n.Delta)
+func whole(c *call) []dialect.Message {
+	if c.parent == nil {
+		return slices.Clone(c.delta)
 	}
-	return append(append(whole(n.Parent), answered(n.Parent.Answer)), n.Delta...)
+	return append(append(whole(c.parent), answered(c.parent.answer)), c.delta...)
 }
 
 // resolve replaces references to earlier answers by these, and adds the definitions of tools.
-func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error) {
+func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, error) {
 	var out, earlier []dialect.Message
-	var last *node
+	var last *call
 	for _, m := range r.Messages {
 		if m.Role != dialect.Reference {
-			if last == nil || !partOf(m, last.Answer) {
+			if last == nil || !partOf(m, last.answer) {
 				out, last = append(out, m), nil
 			}
 			continue
@@ -204,7 +182,7 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error
 			return nil, refusal(m.Text, "%q is no item of this episode", m.ID)
 		}
 		if n != last { // the items of an answer are one message
-			out, last = append(out, answered(n.Answer)), n
+			out, last = append(out, answered(n.answer)), n
 		}
 	}
 	lead := 0 // instructions that stand for those of the earlier call
@@ -216,7 +194,7 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error
 		if out[0].Replaced != "" {
 			lead = 1
 		}
-		earlier = slices.DeleteFunc(append(whole(n), answered(n.Answer)), func(m dialect.Message) bool {
+		earlier = slices.DeleteFunc(append(whole(n), answered(n.answer)), func(m dialect.Message) bool {
 			return m.Replaced == dialect.Tools && r.Tools != "" || m.Replaced == dialect.Instructions && lead > 0
 		})
 	}
@@ -243,15 +221,9 @@ func (e *Episode) left(c *call, delivered bool) {
 	c.waiting--
 	c.delivered = c.delivered || delivered
 	if !delivered {
-		e.count("agent/lost_answers", 1)
+		e.count("agent/lost_answers")
 	}
 	e.signal() // the episode may end
-}
-
-// delivering reports whether an answer is being written: the agent may have read it, and have ended, before
-// the writer has recorded that. The mutex must be held.
-func (e *Episode) delivering() bool {
-	return slices.ContainsFunc(e.turns, func(c *call) bool { return c.waiting > 0 })
 }
 
 func (e *Episode) signal() {
@@ -269,7 +241,7 @@ func (e *Episode) next() *call {
 		if c.waiting > 0 {
 			return c
 		}
-		e.calls.Remove(c.node)
+		e.calls.remove(c)
 		c.refused = refusal("", "the client is gone")
 		close(c.done)
 	}
@@ -279,8 +251,12 @@ func (e *Episode) next() *call {
 // wait waits until done, which holds the mutex, returns true.
 func (e *Episode) wait(ctx context.Context, done func() bool) error {
 	for {
+		var idle <-chan time.Time // the agent has made no call for too long
 		e.mu.Lock()
-		over, idle := done(), e.idle()
+		over := done()
+		if e.claimed && !e.finished && e.gate.o.Idle > 0 {
+			idle = time.After(e.gate.o.Idle)
+		}
 		e.mu.Unlock()
 		if over {
 			return nil
@@ -295,23 +271,20 @@ func (e *Episode) wait(ctx context.Context, done func() bool) error {
 	}
 }
 
-// taken waits until an agent has the episode, or the episode is over.
-func (e *Episode) taken(ctx context.Context) error {
-	return e.wait(ctx, func() bool { return e.state.claimed || e.state.ended() })
-}
-
 // errFinished ends await.
 var errFinished = errors.New("the agent has finished")
 
 // await waits for the next call. It returns errFinished when the agent has ended the episode and it is known
 // which answers arrived.
 func (e *Episode) await(ctx context.Context) error {
+	// An answer that is being written: the agent may have read it, and have ended, before the writer has recorded that.
+	delivering := func(c *call) bool { return c.waiting > 0 }
 	var over error
 	err := e.wait(ctx, func() bool {
-		if e.state.ended() {
+		if e.ended() {
 			e.shut()
 		}
-		if over = e.state.err; over == nil && e.state.finished && !e.delivering() {
+		if over = e.err; over == nil && e.finished && !slices.ContainsFunc(e.turns, delivering) {
 			over = errFinished
 		}
 		if over == nil {
@@ -320,14 +293,6 @@ func (e *Episode) await(ctx context.Context) error {
 		return over != nil || e.current != nil
 	})
 	return cmp.Or(err, over)
-}
-
-// idle fires when the agent has made no call for too long. The mutex must be held.
-func (e *Episode) idle() <-chan time.Time {
-	if !e.state.claimed || e.state.finished || e.gate.o.Idle <= 0 {
-		return nil
-	}
-	return time.After(e.gate.o.Idle)
 }
 
 // shut refuses the calls that wait, also the one that the policy has. The mutex must be held.
@@ -351,13 +316,10 @@ func (e *Episode) give(r rollout.Reply) {
 		return
 	}
 	defer close(c.done)
-	if e.state.refused = r.Err; r.Err != nil {
-		c.refused = &dialect.Error{Status: http.StatusBadRequest, Code: "context_length_exceeded", Message: r.Err.Error()}
-		if errors.Is(r.Err, rollout.ErrTurns) {
-			c.refused.Code = "turn_limit"
-		}
-		e.calls.Remove(c.node)
-		e.count("agent/refused", 1)
+	if e.refused = r.Err; r.Err != nil {
+		c.refused = cmp.Or(e.over(), failure(http.StatusBadRequest, "context_length_exceeded", "%v", r.Err))
+		e.calls.remove(c)
+		e.count("agent/refused")
 		return
 	}
 	a := newAnswer(fmt.Sprintf("%s-%d", e.id[:8], r.Turn), r.Text, c.stops, c.tools)
@@ -365,13 +327,10 @@ func (e *Episode) give(r rollout.Reply) {
 	a.Read, a.Wrote, a.Created = r.Read, r.Wrote, time.Now().Unix()
 	for _, k := range a.Calls {
 		if k.Arguments != "" && !json.Valid([]byte(k.Arguments)) {
-			e.count("agent/broken_arguments", 1)
+			e.count("agent/broken_arguments")
 		}
 	}
-	c.turn, c.node.Answer, c.messages = r.Turn, a, nil
-	if e.items == nil {
-		e.items = map[string]*node{}
-	}
-	e.items[a.ID] = c.node
+	c.turn, c.answer, c.messages = r.Turn, a, nil
+	e.items[a.ID] = c
 	e.turns = append(e.turns, c)
 }

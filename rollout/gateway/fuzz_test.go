@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/rollout/gateway/internal/dialect"
-	"vagen/rollout/gateway/internal/tree"
 )
 
 // FuzzAnswer: whatever a policy writes is an answer in every protocol, and a client that sends it back as it
@@ -35,12 +34,12 @@ func FuzzAnswer(f *testing.F) {
 			`, {"role": "user", "content": "y"}]}`
 		q, err := dialect.Chat.Decode([]byte(body))
 		require.Nil(t, err)
-		var calls tree.Tree[int]
-		n := calls.Add(tree.Place[int]{Delta: []dialect.Message{{Role: dialect.User, Text: "x"}}}, 1)
-		n.Answer = a
-		place := calls.Find(q.Messages)
-		require.Same(t, n, place.Parent)
-		require.Len(t, place.Delta, 1)
+		var all callTree
+		c := &call{answer: a}
+		all.add(place{delta: []dialect.Message{{Role: dialect.User, Text: "x"}}}, c)
+		at := all.find(q.Messages)
+		require.Same(t, c, at.parent)
+		require.Len(t, at.delta, 1)
 	})
 }
 

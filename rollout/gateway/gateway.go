@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -49,13 +49,13 @@ type Gateway struct {
 	o        Settings
 	base     string // address of the server
 	server   *http.Server
-	served   chan struct{}
+	serving  sync.WaitGroup
 	mu       sync.Mutex
 	episodes map[string]*Episode
 	keys     map[string]*Episode
-	waiting  []*Episode            // for clients, in order
-	drained  bool                  // no further episode waits for clients
-	rooms    map[int]chan struct{} // for agents that run, by the option processes
+	waiting  []*Episode // for clients, in order
+	drained  bool       // no further episode waits for clients
+	rooms    sync.Map   // for agents that run, by the option processes
 }
 
 // Errors of New and of episodes.
@@ -89,16 +89,12 @@ func New(o Settings) (*Gateway, error) {
 	}
 	g := &Gateway{
 		o: o, base: "http://" + o.Host, episodes: map[string]*Episode{}, keys: map[string]*Episode{},
-		served: make(chan struct{}), rooms: map[int]chan struct{}{},
 	}
 	g.server = &http.Server{
 		Handler: g.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
-	go func() {
-		defer close(g.served)
-		_ = g.server.Serve(l) // until Close
-	}()
+	g.serving.Go(func() { _ = g.server.Serve(l) }) // until Close
 	return g, nil
 }
 
@@ -115,7 +111,7 @@ func (g *Gateway) Close() error {
 		e.end(ErrClosed)
 	}
 	err := g.server.Close()
-	<-g.served
+	g.serving.Wait()
 	return err
 }
 
@@ -151,6 +147,8 @@ func newPlayer(config map[string]any, e *Episode) (env.Env, error) {
 		return nil, err
 	}
 	e.Task, e.wake = o.Task, make(chan struct{}, 1)
+	e.images, e.items = map[[32]byte]image.Image{}, map[string]*call{}
+	e.counts, e.rewards = env.Metrics{}, map[int]*float64{}
 	return player{e}, nil
 }
 
@@ -193,20 +191,19 @@ type wish struct {
 func (g *Gateway) claim(q wish) *Episode {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i, e := range g.waiting {
-		if !g.o.Open && !q.fits(e) {
-			continue
-		}
-		g.waiting = slices.Delete(g.waiting, i, i+1)
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.state.claimed = true; g.o.Open {
-			q.set(e)
-		}
-		e.signal() // it is idle from now on
-		return e
+	i := slices.IndexFunc(g.waiting, func(e *Episode) bool { return g.o.Open || q.fits(e) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	e := g.waiting[i]
+	g.waiting = slices.Delete(g.waiting, i, i+1)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.claimed = true; g.o.Open {
+		q.set(e)
+	}
+	e.signal() // it is idle from now on
+	return e
 }
 
 // set makes an episode what the client asks for.
@@ -223,19 +220,12 @@ func (q wish) set(e *Episode) {
 }
 
 // readTask sets the fields. Their numbers have the types of a configuration's.
-func (q *wish) readTask() *dialect.Error {
-	if len(q.Task) == 0 {
-		return nil
+func (q *wish) readTask() (err error) {
+	if name, ok := jsontext.Text(q.Task); ok {
+		q.fields = map[string]any{"name": name}
+	} else if len(q.Task) > 0 {
+		q.fields, err = jsontext.Tree[map[string]any](string(q.Task), jsontext.Whole)
 	}
-	var name *string
-	if json.Unmarshal(q.Task, &name) == nil {
-		if name != nil {
-			q.fields = map[string]any{"name": *name}
-		}
-		return nil
-	}
-	fields, err := jsontext.Tree[map[string]any](string(q.Task), jsontext.Whole)
-	q.fields = fields
 	return dialect.Undecoded(err, "task")
 }
 
@@ -247,8 +237,8 @@ func (q wish) fits(e *Episode) bool {
 	}
 	for k, v := range q.fields {
 		asked, _ := json.Marshal(v) // lists and numbers of a program may have other types
-		has, err := json.Marshal(e.Task[k])
-		if err != nil || !bytes.Equal(asked, has) {
+		has, _ := json.Marshal(e.Task[k])
+		if !bytes.Equal(asked, has) {
 			return false
 		}
 	}
@@ -261,30 +251,12 @@ func (g *Gateway) enter(ctx context.Context, most int) (leave func(), err error)
 	if most == 0 {
 		return func() {}, nil
 	}
-	g.mu.Lock()
-	room := g.rooms[most]
-	if room == nil {
-		room = make(chan struct{}, most)
-		g.rooms[most] = room
-	}
-	g.mu.Unlock()
+	held, _ := g.rooms.LoadOrStore(most, make(chan struct{}, most))
+	room := held.(chan struct{})
 	select {
 	case room <- struct{}{}:
 		return func() { <-room }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// token returns the token that an option names.
-func token(variable string) (string, error) {
-	if variable == "" {
-		return "", nil
-	}
-	t := os.Getenv(variable)
-	if t == "" {
-		return "", fmt.Errorf("gateway: option \"token_env\": %w: the environment variable %s is not set", env.ErrOption,
-			variable)
-	}
-	return t, nil
 }

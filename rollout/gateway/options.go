@@ -34,11 +34,11 @@ type Options struct {
 	Host string `option:"host"`
 	// RewardCommand scores an episode: it reads a Record and writes a Score, both as JSON.
 	RewardCommand []string `option:"reward_command"`
-	RewardTimeout float64  `option:"reward_timeout"` // seconds
+	RewardTimeout float64  `option:"reward_timeout" range:">0,1e6" must:"be in (0, 1e6]"` // seconds
 	// Constraints is Refuse or Count.
-	Constraints string `option:"constraints"`
+	Constraints string `option:"constraints" oneof:"refuse count"`
 	// Processes is how many agents run at a time, of all environments with the same number; 0 is no limit.
-	Processes int `option:"processes"`
+	Processes int `option:"processes" least:"0"`
 }
 
 // errNoAgent means that nothing says where the agent comes from.
@@ -52,6 +52,7 @@ func DefaultOptions() Options {
 // Validate lists all faults of the options.
 func (o *Options) Validate() error {
 	f := field.Options("gateway", env.ErrOption)
+	f.Struct(o, "option")
 	if len(o.Command) > 0 && o.Command[0] == "" {
 		f.Bad("command", "its first element is empty, must be a program")
 	}
@@ -69,12 +70,8 @@ func (o *Options) Validate() error {
 	} else if !origin.Loopback(o.Listen) && o.TokenEnv == "" {
 		f.Bad("listen", "other machines reach %q, so that token_env must name an environment variable with a token", o.Listen)
 	}
-	if !(o.RewardTimeout > 0 && o.RewardTimeout <= 1e6) {
-		f.Bad("reward_timeout", "%v is not allowed, must be in (0, 1e6]", o.RewardTimeout)
-	}
-	f.OneOf("constraints", o.Constraints, Refuse, Count)
-	if o.Processes < 0 || o.Processes > 0 && o.Wait {
-		f.Bad("processes", "%d is not allowed, must not be negative, and 0 with wait, which starts no agents", o.Processes)
+	if o.Processes > 0 && o.Wait {
+		f.Bad("processes", "%d is not allowed, must be 0 with wait, which starts no agents", o.Processes)
 	}
 	return f.Err()
 }

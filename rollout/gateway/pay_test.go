@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -47,7 +49,7 @@ func TestPaymentsAreRecordedOnce(t *testing.T) {
 		require.NoError(t, err)
 		e := p.(player).Episode
 		require.NoError(t, g.add(e))
-		e.items = map[string]*node{"a": {Value: &call{}}}
+		e.items = map[string]*call{"a": {}}
 		for i, s := range c.sent {
 			w := httptest.NewRecorder()
 			g.server.Handler.ServeHTTP(w, httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+"/"+s.path,
@@ -184,7 +186,7 @@ func TestCommandsGetTheirEpisode(t *testing.T) {
 func TestPicturesAreCountedOnce(t *testing.T) {
 	var file bytes.Buffer
 	require.NoError(t, png.Encode(&file, image.NewGray(image.Rect(0, 0, 4096, 4096))))
-	e := new(Episode)
+	e := &Episode{record: record{images: map[[32]byte]image.Image{}}}
 	for range 10 {
 		bad := e.decode([]dialect.Message{{Images: []dialect.Image{{Data: file.Bytes()[:33]}}}})
 		require.NotContains(t, bad.Error(), "more than")
@@ -194,4 +196,57 @@ func TestPicturesAreCountedOnce(t *testing.T) {
 	again := make([]dialect.Image, 500)
 	again[0].Data = file.Bytes()
 	require.Nil(t, e.decode([]dialect.Message{{Images: again}}))
+}
+
+// TestErrorsOfServicesHideTheKey: a service may repeat what it was sent.
+func TestErrorsOfServicesHideTheKey(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = io.Copy(w, r.Body)
+	}))
+	defer service.Close()
+	g, err := New(Settings{})
+	require.NoError(t, err)
+	tr := play(t, g, &scripted{}, map[string]any{"url": service.URL})
+	require.NoError(t, g.Close())
+	require.ErrorContains(t, tr.Err, "422")
+	require.ErrorContains(t, tr.Err, "[key]")
+	require.NotContains(t, tr.Err.Error(), "ep-")
+}
+
+// counting is a policy that counts tokens, and knows the limits of the responses that it was asked for.
+type counting struct {
+	*scripted
+	limits []int
+}
+
+func (c *counting) Count(q policy.Prompt) (n int, err error) {
+	for _, m := range q.Messages {
+		n += len("[") + len(m.Role) + len("]") + len(m.Text)
+	}
+	return n + len("[assistant]"), nil
+}
+
+func (c *counting) Generate(ctx context.Context, prompts []policy.Prompt, o policy.Sampling) ([]policy.Completion, error) {
+	for _, q := range prompts {
+		c.limits = append(c.limits, q.MaxTokens)
+	}
+	return c.scripted.Generate(ctx, prompts, o)
+}
+
+// TestABudgetLimitsResponses of agents to what their row has left, also if no other limit on responses is set.
+func TestABudgetLimitsResponses(t *testing.T) {
+	g, err := New(Settings{Agent: askOnce})
+	require.NoError(t, err)
+	r := new(env.Registry)
+	require.NoError(t, r.Register("agent", g.Env))
+	for _, limits := range [][3]int{{0, 0, 71}, {100, 0, 71}, {50, 0, 0}, {100, 50, 50}} {
+		c := &counting{scripted: &scripted{next: func(policy.Prompt) string { return "four" }}}
+		p := rollout.Player{Policy: c, Envs: r, MaxTurns: 2, Budget: rollout.Budget{Response: 100},
+			Sampling: policy.Sampling{MaxTokens: limits[0]}}
+		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "agent", MaxTokens: limits[1]}}, 1)
+		require.NoError(t, errors.Join(err, ts[0].Err))
+		require.Equal(t, []int{limits[2]}, c.limits, limits)
+	}
+	require.NoError(t, g.Close())
 }

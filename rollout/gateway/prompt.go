@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"fmt"
-	"image"
 	"slices"
 	"strings"
 
@@ -38,24 +37,19 @@ func withTools(ms []dialect.Message, tools string) []dialect.Message {
 func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 	var out []policy.Message
 	for _, m := range ms {
-		var p policy.Message
-		gap := "\n"
+		p, gap := policy.Message{Role: policy.User, Text: m.Text}, "\n"
 		begins = begins && m.Role == dialect.System
-		switch m.Role {
-		case dialect.System:
-			if p.Role, p.Text = policy.User, m.Text; begins {
-				p.Role, gap = policy.System, "\n\n"
-			}
-		case dialect.Assistant:
-			p = policy.Message{Role: policy.Assistant, Text: m.Text}
+		switch {
+		case begins:
+			p.Role, gap = policy.System, "\n\n"
+		case m.Role == dialect.Assistant:
+			p.Role = policy.Assistant
 			for _, c := range m.Calls {
 				text := fmt.Sprintf("\n%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name, c.Arguments, callClose)
 				p.Text = strings.TrimPrefix(p.Text+env.WithoutMarks(text), "\n")
 			}
-		case dialect.Tool:
-			p.Role, p.Text = policy.User, "<tool_response>\n"+m.Text+"\n</tool_response>"
-		default:
-			p.Role, p.Text = policy.User, m.Text
+		case m.Role == dialect.Tool:
+			p.Text = "<tool_response>\n" + m.Text + "\n</tool_response>"
 		}
 		for _, im := range m.Images {
 			p.Images = append(p.Images, e.images[im.Hash])
@@ -79,7 +73,7 @@ const (
 )
 
 // decode decodes the images of messages that the episode has not seen, and drops their files.
-func (e *Episode) decode(ms []dialect.Message) *dialect.Error {
+func (e *Episode) decode(ms []dialect.Message) error {
 	n, pixels := 0, 0
 	for i := range ms {
 		for k := range ms[i].Images {
@@ -104,9 +98,6 @@ func (e *Episode) decode(ms []dialect.Message) *dialect.Error {
 					return refusal(im.Field, "%v", err)
 				}
 				e.pixels += width * height
-				if e.images == nil {
-					e.images = map[[32]byte]image.Image{}
-				}
 				e.images[im.Hash] = picture
 			}
 			im.Data = nil

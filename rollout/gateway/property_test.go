@@ -124,7 +124,7 @@ func (w *wild) send(body string, ms []object) {
 	if lost || rec.Code != 200 || ms == nil || len(w.e.turns) == before {
 		return
 	}
-	a := w.e.turns[before].node.Answer
+	a := w.e.turns[before].answer
 	echo := object{"role": "assistant", "content": w.space(a.Text)}
 	if w.r.IntN(2) == 0 {
 		echo["content"] = "<think>\n\n" + a.Reasoning + "\n</think>\n\n" + a.Text

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 
@@ -51,9 +52,10 @@ func (p *pool) gateway(o *Options) (*Gateway, error) {
 				"another address, or these must be the same", env.ErrOption, o.Listen, other.tokenEnv, other.host)
 		}
 	}
-	t, err := token(o.TokenEnv)
-	if err != nil {
-		return nil, err
+	t := os.Getenv(o.TokenEnv)
+	if t == "" && o.TokenEnv != "" {
+		return nil, fmt.Errorf("gateway: option \"token_env\": %w: the environment variable %s is not set", env.ErrOption,
+			o.TokenEnv)
 	}
 	g, err := New(Settings{Listen: o.Listen, Token: t, Host: o.Host, Log: p.log})
 	if err == nil {
@@ -65,10 +67,10 @@ func (p *pool) gateway(o *Options) (*Gateway, error) {
 func (p *pool) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var errs []error
+	var err error
 	for _, g := range p.open {
-		errs = append(errs, g.Close())
+		err = errors.Join(err, g.Close())
 	}
 	clear(p.open)
-	return errors.Join(errs...)
+	return err
 }

@@ -260,12 +260,12 @@ func send(t *testing.T, g *Gateway, e *Episode, x *exchange, ids map[string]stri
 
 // place says where a turn went.
 func (e *Episode) place(turn int) string {
-	n := e.turns[turn].node
-	if n.Parent == nil {
+	c := e.turns[turn]
+	if c.parent == nil {
 		return "begin"
 	}
-	for _, k := range n.Parent.Kids {
-		if k != n && k.Answer != nil && k.Value.turn < turn {
+	for _, k := range c.parent.kids {
+		if k != c && k.answer != nil && k.turn < turn {
 			return "fork"
 		}
 	}

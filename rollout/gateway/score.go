@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"vagen/internal/clock"
 	"vagen/internal/floats"
 	"vagen/rollout"
-	"vagen/rollout/gateway/internal/dialect"
 )
 
 // Score is what an episode was worth.
@@ -33,80 +33,73 @@ func (s Score) result() result { return result{Reward: &s.Reward, Success: s.Suc
 
 // ledger holds the rewards of an episode.
 type ledger struct {
-	turns  map[int]float64 // by turn
-	result                 // of the episode
+	rewards map[int]*float64 // by turn, and by ofEpisode
+	solved  *bool            // nil if nobody says so
 }
+
+// ofEpisode stands for a turn where the episode is paid.
+const ofEpisode = -1
 
 func (l *ledger) success() bool {
-	if l.Success != nil {
-		return *l.Success
+	if l.solved != nil {
+		return *l.solved
 	}
-	return l.Reward != nil && *l.Reward > 0
+	x := l.rewards[ofEpisode]
+	return x != nil && *x > 0
 }
 
-// checkReward returns an error about a reward that rows, which are of float32, cannot hold.
-func checkReward(x float64) *dialect.Error {
-	if !floats.Finite(float64(float32(x))) {
-		return refusal("reward", "%v is not allowed, must be finite and fit a float32", x)
+// checkReward returns an error about a reward that is missing, or that rows, which are of float32, cannot hold.
+func checkReward(x *float64) error {
+	switch {
+	case x == nil:
+		return refusal("reward", "missing, must be a number")
+	case !floats.Finite(float32(*x)):
+		return refusal("reward", "%v is not allowed, must be finite and fit a float32", *x)
 	}
 	return nil
 }
 
 // pay records a reward, that of the episode or of a turn, and whether the episode is a success. What is sent again
 // must be the same, and nothing new is recorded after the end.
-func (e *Episode) pay(r result) *dialect.Error {
+func (e *Episode) pay(r result) error {
 	if r.Reward != nil {
-		if bad := checkReward(*r.Reward); bad != nil {
+		if bad := checkReward(r.Reward); bad != nil {
 			return bad
 		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l, before, turn := &e.ledger, e.ledger.Reward, -1
+	turn := ofEpisode
 	if r.Answer != "" {
-		n := e.items[trimID(r.Answer)]
-		if n == nil {
+		c := e.items[trimID(r.Answer)]
+		if c == nil {
 			return refusal("answer", "%q is no answer of this episode", r.Answer)
 		}
-		n.Value.delivered = true // its id is known
-		before, turn = nil, n.Value.turn
-		if x, ok := l.turns[turn]; ok {
-			before = &x
-		}
+		c.delivered = true // its id is known
+		turn = c.turn
 	}
-	bad := recordable(e, "reward", before, r.Reward)
-	if bad == nil {
-		bad = recordable(e, "success", l.Success, r.Success)
-	}
+	bad := cmp.Or(recordable(e, "reward", e.rewards[turn], r.Reward), recordable(e, "success", e.solved, r.Success))
 	if bad != nil {
 		return bad
 	}
-	if r.Success != nil {
-		l.Success = r.Success
+	if r.Reward != nil {
+		e.rewards[turn] = r.Reward
 	}
-	switch {
-	case r.Reward == nil:
-	case turn < 0:
-		l.Reward = r.Reward
-	default:
-		if l.turns == nil {
-			l.turns = map[int]float64{}
-		}
-		l.turns[turn] = *r.Reward
-	}
+	e.solved = cmp.Or(r.Success, e.solved)
 	return nil
 }
 
 // recordable returns an error if a value differs from the one before, or is the first one but comes after the
 // end; nil is no value. The mutex must be held.
-func recordable[T comparable](e *Episode, field string, before, now *T) *dialect.Error {
+func recordable[T comparable](e *Episode, field string, before, now *T) error {
 	switch {
 	case now == nil || before != nil && *before == *now:
 		return nil
 	case before != nil:
-		return &dialect.Error{Status: http.StatusConflict, Field: field,
-			Message: fmt.Sprintf("%v, but %v was sent before, must be the same", *now, *before)}
-	case e.state.ended():
+		bad := refusal(field, "%v, but %v was sent before, must be the same", *now, *before)
+		bad.Status = http.StatusConflict
+		return bad
+	case e.ended():
 		return e.over()
 	}
 	return nil
@@ -117,12 +110,12 @@ func (e *Episode) end(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.state.ended():
+	case e.ended():
 	// agents may fail because they get no answer
-	case err == nil || e.state.refused != nil && len(e.turns) > 0 && errors.Is(err, ErrAgent):
-		e.state.finished = true
+	case err == nil || e.refused != nil && len(e.turns) > 0 && errors.Is(err, ErrAgent):
+		e.finished = true
 	default:
-		e.state.err = fmt.Errorf("gateway: %w", err)
+		e.err = fmt.Errorf("gateway: %w", err)
 	}
 	e.signal()
 }
@@ -162,16 +155,16 @@ func (e *Episode) describeTurns() Record {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := Record{Task: e.Task, Seed: e.Seed, Group: e.Group}
-	if l := &e.ledger; l.Reward != nil {
-		r.Score = &Score{Reward: *l.Reward, Success: l.Success}
+	if x := e.rewards[ofEpisode]; x != nil {
+		r.Score = &Score{Reward: *x, Success: e.solved}
 	}
 	for _, c := range e.turns {
-		a := c.node.Answer
+		a := c.answer
 		t := RecordTurn{After: -1, Text: a.Text, Reasoning: a.Reasoning}
-		if p := c.node.Parent; p != nil {
-			t.After = p.Value.turn
+		if c.parent != nil {
+			t.After = c.parent.turn
 		}
-		for _, m := range c.node.Delta {
+		for _, m := range c.delta {
 			t.Messages = append(t.Messages, RecordMessage{m.Role, m.Text})
 		}
 		for _, k := range a.Calls {
@@ -184,30 +177,33 @@ func (e *Episode) describeTurns() Record {
 
 // score asks the function or the program that scores episodes, and checks that there is a reward.
 func (e *Episode) score(ctx context.Context) error {
-	var s Score
+	var s result
 	var err error
 	switch {
 	case e.gate.o.Score != nil:
-		s, err = e.gate.o.Score(ctx, e.describeTurns())
+		var given Score
+		given, err = e.gate.o.Score(ctx, e.describeTurns())
+		s = given.result()
 	case len(e.options.RewardCommand) > 0:
 		s, err = e.runReward(ctx)
 	default:
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if e.ledger.Reward == nil && len(e.ledger.turns) == 0 {
+		if len(e.rewards) == 0 {
 			return fmt.Errorf("gateway: %w", ErrNoReward)
 		}
 		return nil
 	}
-	if bad := checkReward(s.Reward); err == nil && bad != nil {
-		err = bad
+	if err == nil {
+		err = checkReward(s.Reward)
 	}
 	if err != nil {
 		return fmt.Errorf("gateway: %w: %w", rollout.ErrReward, err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.ledger = ledger{result: s.result()} // what the agent sent, for turns, too, does not count
+	// What the agent sent, for turns, too, does not count.
+	e.ledger = ledger{map[int]*float64{ofEpisode: s.Reward}, s.Success}
 	return nil
 }
 
@@ -215,29 +211,24 @@ func (e *Episode) score(ctx context.Context) error {
 const rewardOutput = 64 << 10
 
 // runReward runs the program that reads a Record as JSON and writes a Score as JSON.
-func (e *Episode) runReward(ctx context.Context) (Score, error) {
+func (e *Episode) runReward(ctx context.Context) (s result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clock.Seconds(e.options.RewardTimeout))
 	defer cancel()
 	in, err := json.Marshal(e.describeTurns())
 	if err != nil {
-		return Score{}, err
+		return s, err
 	}
 	command, out := e.options.RewardCommand, &tail{most: rewardOutput}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(in), out
-	if err := e.run(cmd); ctx.Err() != nil && err != nil {
-		return Score{}, fmt.Errorf("%v (limit %v s): %w", ctx.Err(), e.options.RewardTimeout, err)
-	} else if err != nil {
-		return Score{}, err
+	if err = e.run(cmd); err == nil {
+		if err = json.Unmarshal(out.kept, &s); err != nil {
+			err = fmt.Errorf("command %q: its output must be a JSON object with a reward: %w", command[0], err)
+		}
+	} else if ctx.Err() != nil {
+		err = fmt.Errorf("%v (limit %v s): %w", ctx.Err(), e.options.RewardTimeout, err)
 	}
-	var s result
-	if err := json.Unmarshal(out.kept, &s); err != nil {
-		return Score{}, fmt.Errorf("command %q: its output must be a JSON object with a reward: %w", command[0], err)
-	}
-	if s.Reward == nil {
-		return Score{}, errors.New("the output of the command has no field reward")
-	}
-	return Score{Reward: *s.Reward, Success: s.Success}, nil
+	return s, err
 }
 
 // tail keeps the last bytes that are written to it.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,27 +26,28 @@ func (g *Gateway) handler() http.Handler {
 	mux.HandleFunc("POST /episodes/{id}/reward", g.pay(false))
 	mux.HandleFunc("POST /episodes/{id}/finish", g.pay(true))
 	for _, at := range []string{"/episodes/{id}", ""} {
-		mux.HandleFunc("POST "+at+"/v1/chat/completions", g.protocol(dialect.Chat))
-		mux.HandleFunc("POST "+at+"/v1/responses", g.protocol(dialect.Responses))
-		mux.HandleFunc("POST "+at+"/v1/messages", g.protocol(dialect.Messages))
+		for _, p := range []dialect.Protocol{dialect.Chat, dialect.Responses, dialect.Messages} {
+			mux.HandleFunc("POST "+at+"/v1/"+string(p), g.protocol(p))
+		}
 		mux.HandleFunc("POST "+at+"/v1/messages/count_tokens", g.with(g.countTokens))
-		mux.HandleFunc("GET "+at+"/v1/models", g.with(models))
-		mux.HandleFunc("GET "+at+"/v1/models/{model...}", g.with(models))
-		mux.HandleFunc("GET "+at+"/v1", g.with(models)) // some clients look whether there is a server
+		for _, path := range []string{"/models", "/models/{model...}", ""} { // some clients look whether there is a server
+			mux.HandleFunc("GET "+at+"/v1"+path, g.with(models))
+		}
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, 200, map[string]any{"object": "gateway"})
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, r, &dialect.Error{Status: http.StatusNotFound, Code: "no_route",
-			Message: fmt.Sprintf("%s %.200q is not served; there are chat/completions, responses, messages and models "+
-				"below an episode's address with /v1", r.Method, r.URL.Path)})
+		fail(w, r, failure(http.StatusNotFound, "no_route", "%s %.200q is not served; there are chat/completions, "+
+			"responses, messages and models below an episode's address with /v1", r.Method, r.URL.Path))
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !origin.Loopback(r.Host) &&
 			!strings.EqualFold(r.Host, g.o.Host) {
-			fail(w, r, &dialect.Error{Status: http.StatusForbidden, Field: "Host", Message: "web pages, and " +
-				"without a token other names than those of this machine and the option host, are not allowed"})
+			bad := refusal("Host", "web pages, and without a token other names than those of this machine and the option "+
+				"host, are not allowed")
+			bad.Status = http.StatusForbidden
+			fail(w, r, bad)
 			return
 		}
 		if len(r.URL.Path) > 1 {
@@ -75,7 +75,7 @@ func holds(r *http.Request, key string) bool {
 
 // find returns the episode of a request, by the address or by the key. With a token, the
 // key is needed in any case.
-func (g *Gateway) find(r *http.Request) (*Episode, *dialect.Error) {
+func (g *Gateway) find(r *http.Request) (*Episode, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	id := r.PathValue("id")
@@ -87,16 +87,15 @@ func (g *Gateway) find(r *http.Request) (*Episode, *dialect.Error) {
 	}
 	switch {
 	case e == nil && id != "":
-		return nil, &dialect.Error{Status: http.StatusNotFound, Code: "no_episode",
-			Message: "there is no such episode, or it is over"}
+		return nil, failure(http.StatusNotFound, "no_episode", "there is no such episode, or it is over")
 	case e == nil || g.o.Token != "" && !holds(r, e.Key):
-		return nil, &dialect.Error{Status: http.StatusUnauthorized, Message: "the key is not that of an episode"}
+		return nil, failure(http.StatusUnauthorized, "", "the key is not that of an episode")
 	}
 	return e, nil
 }
 
 // with finds the episode of a request, and answers with the error if f returns one.
-func (g *Gateway) with(f func(*Episode, http.ResponseWriter, *http.Request) *dialect.Error) http.HandlerFunc {
+func (g *Gateway) with(f func(*Episode, http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		e, err := g.find(r)
 		if err == nil {
@@ -108,33 +107,45 @@ func (g *Gateway) with(f func(*Episode, http.ResponseWriter, *http.Request) *dia
 	}
 }
 
-func write(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
+// writeTime limits the time that a client takes to read an answer.
+const writeTime = time.Minute
+
+// begin begins an answer.
+func begin(w http.ResponseWriter, status int, kind string) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // not supported by writers of tests
+	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	begin(w, status, "application/json")
 	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }
 
+// failure is an error that is not about a field.
+func failure(status int, code, format string, args ...any) error {
+	return &dialect.Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
 // fail answers with an error, in the form of the protocol that is spoken.
-func fail(w http.ResponseWriter, r *http.Request, e *dialect.Error) {
-	p := dialect.Chat // that of Responses is the same
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := err.(*dialect.Error) // as all are that requests get
+	p := dialect.Chat         // that of Responses is the same
 	if strings.Contains(r.URL.Path, "/v1/messages") {
 		p = dialect.Messages
 	}
-	w.Header().Set("Content-Type", "application/json")
 	if e.Status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
-	w.WriteHeader(e.Status)
-	_, _ = w.Write(p.Body(e)) // the client may be gone
+	write(w, e.Status, json.RawMessage(p.Body(e)))
 }
 
 // body reads a request's body.
-func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *dialect.Error) {
+func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
-		return nil, &dialect.Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf(
-			"the body has more than %d bytes", most)}
+		return nil, failure(http.StatusRequestEntityTooLarge, "", "the body has more than %d bytes", most)
 	} else if err != nil {
 		return nil, refusal("", "the body could not be read: %v", err)
 	}
@@ -143,7 +154,7 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64) ([]by
 
 // protocol answers a request for a response.
 func (g *Gateway) protocol(p dialect.Protocol) http.HandlerFunc {
-	return g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
+	return g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) error {
 		raw, bad := g.body(w, r, g.o.MaxBody)
 		var q *dialect.Request
 		if bad == nil {
@@ -171,45 +182,31 @@ func (g *Gateway) protocol(p dialect.Protocol) http.HandlerFunc {
 	})
 }
 
-// writeTime limits the time that a client takes to read an answer.
-const writeTime = time.Minute
-
 // send writes an answer. An error means that it did not arrive. A client that is gone afterwards may have
 // read it before.
 func (g *Gateway) send(w http.ResponseWriter, r *http.Request, p dialect.Protocol, q *dialect.Request, c *call) error {
 	if err := r.Context().Err(); err != nil {
 		return err
 	}
-	a := *c.node.Answer
-	a.Thinking, a.Usage, a.Model = q.Thinking, q.Usage, q.Model
-	if a.Model == "" {
-		a.Model = modelName
-	}
-	if q.Encrypted {
-		a.Encrypted = a.ID
-	}
-	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // not supported by writers of tests
+	a := *c.answer
+	a.Model, a.Thinking, a.Usage, a.Encrypted = cmp.Or(q.Model, modelName), q.Thinking, q.Usage, q.Encrypted
 	parts, kind := [][]byte{p.Encode(&a)}, "application/json"
 	if q.Stream {
 		parts, kind = p.Events(&a), "text/event-stream"
 	}
-	w.Header().Set("Content-Type", kind)
+	begin(w, 200, kind)
 	for _, b := range parts {
 		if _, err := w.Write(b); err != nil {
 			return err
 		}
 	}
-	if err := control.Flush(); !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	return nil
+	return http.NewResponseController(w).Flush()
 }
 
 // modelName is the only model.
 const modelName = "policy"
 
-func models(_ *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
+func models(_ *Episode, w http.ResponseWriter, r *http.Request) error {
 	model := map[string]any{"id": modelName, "object": "model", "created": 0, "owned_by": "vagen", "type": "model",
 		"display_name": modelName} // the last two are Anthropic's
 	if r.PathValue("model") == "" {
@@ -223,37 +220,32 @@ func models(_ *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
 const imageTokens = 1000
 
 // countTokens estimates the length of a request, a token for four bytes that are not of images.
-func (g *Gateway) countTokens(_ *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
+func (g *Gateway) countTokens(_ *Episode, w http.ResponseWriter, r *http.Request) error {
 	raw, bad := g.body(w, r, g.o.MaxBody)
-	if bad == nil && !json.Valid(raw) {
-		bad = refusal("", "not valid JSON")
-	}
 	if bad != nil {
 		return bad
 	}
-	n := len(raw)
-	if q, bad := dialect.Messages.Decode(raw); bad == nil {
-		for _, m := range q.Messages {
-			for _, im := range m.Images {
-				n += 4*imageTokens - base64.StdEncoding.EncodedLen(len(im.Data))
-			}
-		}
+	text, images, bad := dialect.Shorten(raw, dialect.LongString)
+	if bad == nil && !json.Valid(text) {
+		bad = refusal("", "not valid JSON")
 	}
-	write(w, 200, map[string]any{"input_tokens": (n + 3) / 4})
-	return nil
+	if bad == nil {
+		write(w, 200, map[string]any{"input_tokens": len(text)/4 + imageTokens*len(images)})
+	}
+	return bad
 }
 
 // mark counts an event.
 func (e *Episode) mark(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.count(name, 1)
+	e.count(name)
 }
 
 // open gives a waiting episode to a client.
 func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 	if g.o.Token != "" && !holds(r, g.o.Token) {
-		fail(w, r, &dialect.Error{Status: http.StatusUnauthorized, Message: "the token of the gateway is missing or wrong"})
+		fail(w, r, failure(http.StatusUnauthorized, "", "the token of the gateway is missing or wrong"))
 		return
 	}
 	var q wish
@@ -266,31 +258,35 @@ func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 	} else if e := g.claim(q); e != nil {
 		write(w, http.StatusCreated, e.describe())
 	} else {
-		fail(w, r, &dialect.Error{Status: http.StatusTooManyRequests, Code: "no_episode",
-			Message: "no such episode waits: the policy is being trained, or all are taken"})
+		fail(w, r, failure(http.StatusTooManyRequests, "no_episode",
+			"no such episode waits: the policy is being trained, or all are taken"))
 	}
 }
 
 // read decodes a small body, which may be empty. Unknown fields are errors.
-func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) *dialect.Error {
+func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
 	raw, bad := g.body(w, r, 1<<20)
 	if bad != nil || len(raw) == 0 {
 		return bad
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	return dialect.Undecoded(d.Decode(into), "")
+	err := d.Decode(into)
+	if _, more := d.Token(); err == nil && more != io.EOF {
+		err = errors.New("there is text after the object")
+	}
+	return dialect.Undecoded(err, "")
 }
 
 // pay records a reward, that of the episode or of a turn; with finish it is the end.
 func (g *Gateway) pay(finish bool) http.HandlerFunc {
-	return g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
+	return g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) error {
 		var q result
 		bad := g.read(w, r, &q)
 		switch {
 		case bad != nil:
 		case !finish && q.Reward == nil:
-			bad = refusal("reward", "missing, must be a number")
+			bad = checkReward(nil)
 		case finish && q.Answer != "":
 			bad = refusal("answer", "not allowed here, a turn is paid with /reward")
 		default:
@@ -307,9 +303,9 @@ func (g *Gateway) pay(finish bool) http.HandlerFunc {
 }
 
 // report answers with what a client may know of an episode.
-func report(e *Episode, w http.ResponseWriter, _ *http.Request) *dialect.Error {
+func report(e *Episode, w http.ResponseWriter, _ *http.Request) error {
 	e.mu.Lock()
-	known := map[string]any{"id": e.id, "turns": len(e.turns), "finished": e.state.ended()}
+	known := map[string]any{"id": e.id, "turns": len(e.turns), "finished": e.ended()}
 	e.mu.Unlock()
 	write(w, 200, known)
 	return nil

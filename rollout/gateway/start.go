@@ -22,13 +22,11 @@ import (
 const shownOutput = 2 << 10
 
 // start starts the agent of an episode, as soon as there is room for it.
-func (e *Episode) start(ctx context.Context) error {
+func (e *Episode) start(ctx context.Context) (err error) {
 	if e.gate == nil {
-		g, err := e.opener.gateway(&e.options)
-		if err != nil {
+		if e.gate, err = e.opener.gateway(&e.options); err != nil {
 			return err
 		}
-		e.gate = g
 	}
 	if err := e.gate.add(e); err != nil {
 		return err
@@ -43,21 +41,23 @@ func (e *Episode) start(ctx context.Context) error {
 	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	e.mu.Lock()
-	e.stop, e.stopped, e.state.claimed = cancel, make(chan struct{}), true
-	e.mu.Unlock()
-	go func() {
-		defer close(e.stopped)
+	defer e.mu.Unlock()
+	e.stop, e.claimed = cancel, true
+	e.running.Go(func() {
 		defer leave()
 		defer cancel()
 		err := errors.New("it ended its goroutine")
 		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("it panicked: %v", r)
+			}
 			if err != nil {
 				err = fmt.Errorf("%w: %w", ErrAgent, err)
 			}
 			e.end(err)
 		}()
 		err = run(inner)
-	}()
+	})
 	return nil
 }
 
@@ -75,20 +75,12 @@ func (e *Episode) agent() func(context.Context) error {
 }
 
 // runFunc runs an agent of this program.
-func (e *Episode) runFunc(ctx context.Context) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("it panicked: %v", r)
-		}
-	}()
+func (e *Episode) runFunc(ctx context.Context) error {
 	s, err := e.gate.o.Agent(ctx, e)
 	if err != nil || s == nil {
 		return err
 	}
-	if bad := e.pay(s.result()); bad != nil {
-		return bad
-	}
-	return nil
+	return e.pay(s.result())
 }
 
 // maxTask is the limit of Linux on a variable, without its name.
@@ -98,12 +90,11 @@ const maxTask = 128<<10 - len("VAGEN_TASK=\x00")
 // Anthropic read, and our own.
 func (e *Episode) environ() ([]string, error) {
 	task, err := json.Marshal(e.Task)
+	if err == nil && len(task) > maxTask {
+		err = fmt.Errorf("%d bytes of JSON, a command gets at most %d; use url", len(task), maxTask)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("gateway: option task: %w", err)
-	}
-	if len(task) > maxTask {
-		return nil, fmt.Errorf("gateway: option task: %d bytes of JSON, a command gets at most %d; use url", len(task),
-			maxTask)
 	}
 	return []string{
 		"OPENAI_BASE_URL=" + e.URL + "/v1", "OPENAI_API_KEY=" + e.Key, "ANTHROPIC_BASE_URL=" + e.URL,
@@ -136,8 +127,11 @@ func (e *Episode) run(cmd *exec.Cmd) error {
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // its status is 0
 		return nil
 	}
-	return fmt.Errorf("command %q: %w: %s", cmd.Args[0], err, strings.ReplaceAll(string(stderr.kept), e.Key, "[key]"))
+	return fmt.Errorf("command %q: %w: %s", cmd.Args[0], err, e.hide(stderr.kept))
 }
+
+// hide returns what a program wrote, without the episode's key.
+func (e *Episode) hide(text []byte) string { return strings.ReplaceAll(string(text), e.Key, "[key]") }
 
 // client asks agents behind URLs. The context limits the time.
 var client = origin.Client(origin.Stay, nil)
@@ -159,21 +153,20 @@ func (e *Episode) runURL(ctx context.Context) error {
 	}
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(answer.Body, rewardOutput))
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if answer.StatusCode >= 300 {
-		return fmt.Errorf("url: the service answered %s: %.200q", answer.Status, raw)
-	}
-	if len(bytes.TrimSpace(raw)) == 0 {
+	case answer.StatusCode >= 300:
+		return fmt.Errorf("url: the service answered %s: %.200q", answer.Status, e.hide(raw))
+	case len(bytes.TrimSpace(raw)) == 0:
 		return nil
 	}
 	var s result
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("url: the answer must be empty or a JSON object with a reward: %w", err)
 	}
-	if bad := e.pay(s); bad != nil {
-		return errors.New("url: " + bad.Error())
+	if err := e.pay(s); err != nil {
+		return fmt.Errorf("url: %w", err)
 	}
 	return nil
 }

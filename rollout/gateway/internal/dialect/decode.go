@@ -17,7 +17,7 @@ import (
 )
 
 // unmarshal decodes JSON.
-func unmarshal(raw []byte, field string, into any) *Error {
+func unmarshal(raw []byte, field string, into any) error {
 	if len(raw) == 0 && field != "" {
 		return Bad(field, "missing")
 	}
@@ -26,7 +26,7 @@ func unmarshal(raw []byte, field string, into any) *Error {
 
 // Undecoded is an error of encoding/json about a field, or the whole body if that is "". It names the field and what
 // was found.
-func Undecoded(err error, field string) *Error {
+func Undecoded(err error, field string) error {
 	if err == nil {
 		return nil
 	}
@@ -65,8 +65,8 @@ type sampling struct {
 	MaxTokens   json.RawMessage `json:"max_tokens"`
 	MaxComplete json.RawMessage `json:"max_completion_tokens"`
 	MaxOutput   json.RawMessage `json:"max_output_tokens"`
-	Presence    *float64        `json:"presence_penalty"`
-	Frequency   *float64        `json:"frequency_penalty"`
+	Presence    float64         `json:"presence_penalty"`
+	Frequency   float64         `json:"frequency_penalty"`
 	Bias        json.RawMessage `json:"logit_bias"`
 	Seed        json.RawMessage `json:"seed"`
 	LogProbs    json.RawMessage `json:"logprobs"`
@@ -130,7 +130,7 @@ func (k *kind) UnmarshalJSON(raw []byte) error {
 }
 
 // settings copies to a request what is not about its messages.
-func (q *query) settings(r *Request) *Error {
+func (q *query) settings(r *Request) error {
 	r.Model, r.Stream, r.Previous, r.Usage = q.Model, q.Stream, q.Previous, q.Options.Usage
 	r.Thinking = q.Thinking.Type == "enabled" || q.Thinking.Type == "adaptive"
 	switch {
@@ -143,44 +143,36 @@ func (q *query) settings(r *Request) *Error {
 	case given(q.Functions):
 		return Bad("functions", "not allowed, must be tools")
 	}
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"temperature", q.Temperature != nil}, {"top_p", q.TopP != nil}, {"top_k", q.TopK != nil},
-		{"max_tokens", given(q.MaxTokens) || given(q.MaxComplete) || given(q.MaxOutput)},
-		{"presence_penalty", q.Presence != nil && *q.Presence != 0},
-		{"frequency_penalty", q.Frequency != nil && *q.Frequency != 0},
-		{"logit_bias", given(q.Bias) && string(q.Bias) != "{}"}, {"seed", given(q.Seed)},
-		{"logprobs", given(q.LogProbs) && string(q.LogProbs) != "false" ||
-			slices.Contains(q.Include, "message.output_text.logprobs")},
-		{"parallel_tool_calls", q.Parallel != nil && !*q.Parallel || q.ToolChoice.One},
+	for name, set := range map[string]bool{
+		"temperature": q.Temperature != nil, "top_p": q.TopP != nil, "top_k": q.TopK != nil,
+		"max_tokens":       given(q.MaxTokens) || given(q.MaxComplete) || given(q.MaxOutput),
+		"presence_penalty": q.Presence != 0, "frequency_penalty": q.Frequency != 0,
+		"logit_bias": given(q.Bias) && string(q.Bias) != "{}", "seed": given(q.Seed),
+		"logprobs": given(q.LogProbs) && string(q.LogProbs) != "false" ||
+			slices.Contains(q.Include, "message.output_text.logprobs"),
+		"parallel_tool_calls": q.Parallel != nil && !*q.Parallel || q.ToolChoice.One,
 	} {
-		if f.set {
-			r.Overridden = append(r.Overridden, f.name)
+		if set {
+			r.Overridden = append(r.Overridden, name)
 		}
 	}
+	slices.Sort(r.Overridden) // maps have no order
 	r.Encrypted = slices.Contains(q.Include, "reasoning.encrypted_content")
-	if err := r.choose(q.ToolChoice.Type); err != nil {
-		return err
+	return cmp.Or(r.choose(q.ToolChoice.Type), r.format("response_format", q.Format.Type),
+		r.format("text.format", q.Text.Format.Type), r.format("output_config.format", q.Output.Format.Type),
+		r.stop("stop", q.Stop), r.stop("stop_sequences", q.Stops), r.tools(q.Tools))
+}
+
+// format reads a field with the format of answers.
+func (r *Request) format(field, kind string) error {
+	switch kind {
+	case "", "text":
+	case "json_object", "json_schema":
+		r.Constrained = append(r.Constrained, field)
+	default:
+		return Bad(field+".type", "%q is not allowed, must be text, json_object or json_schema", short(kind))
 	}
-	for _, f := range []struct{ field, kind string }{{"response_format", q.Format.Type},
-		{"text.format", q.Text.Format.Type}, {"output_config.format", q.Output.Format.Type}} {
-		switch f.kind {
-		case "", "text":
-		case "json_object", "json_schema":
-			r.Constrained = append(r.Constrained, f.field)
-		default:
-			return Bad(f.field+".type", "%q is not allowed, must be text, json_object or json_schema", short(f.kind))
-		}
-	}
-	if err := r.stop("stop", q.Stop); err != nil {
-		return err
-	}
-	if err := r.stop("stop_sequences", q.Stops); err != nil {
-		return err
-	}
-	return r.tools(q.Tools)
+	return nil
 }
 
 // given reports whether a field is set to something else than null.
@@ -189,7 +181,7 @@ func given(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, 
 // maxStops limits the stop texts of a request.
 const maxStops = 16
 
-func (r *Request) stop(field string, raw json.RawMessage) *Error {
+func (r *Request) stop(field string, raw json.RawMessage) error {
 	if !given(raw) {
 		return nil
 	}
@@ -206,7 +198,7 @@ func (r *Request) stop(field string, raw json.RawMessage) *Error {
 }
 
 // choose reads tool_choice.
-func (r *Request) choose(choice string) *Error {
+func (r *Request) choose(choice string) error {
 	switch choice {
 	case "", "auto":
 	case "none":
@@ -219,20 +211,20 @@ func (r *Request) choose(choice string) *Error {
 	return nil
 }
 
-// tool is a definition in any of the protocols.
+// tool is a definition in any of the protocols. The policy is shown name, description and parameters.
 type tool struct {
-	Type        string          `json:"type"`
+	Type        string          `json:"type,omitempty"`
 	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-	InputSchema json.RawMessage `json:"input_schema"`
-	Strict      bool            `json:"strict"`
-	Function    *tool           `json:"function"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema,omitempty"`
+	Strict      bool            `json:"strict,omitempty"`
+	Function    *tool           `json:"function,omitempty"`
 }
 
 // tools reads the definitions of tools. Tools that a service would run itself are counted, since
 // there are none here.
-func (r *Request) tools(raw json.RawMessage) *Error {
+func (r *Request) tools(raw json.RawMessage) error {
 	var all []tool
 	if !given(raw) {
 		return nil
@@ -240,7 +232,7 @@ func (r *Request) tools(raw json.RawMessage) *Error {
 	if err := unmarshal(raw, "tools", &all); err != nil {
 		return err
 	}
-	var b strings.Builder
+	var shown []string
 	for i, t := range all {
 		switch {
 		case t.Function != nil:
@@ -261,22 +253,13 @@ func (r *Request) tools(raw json.RawMessage) *Error {
 		if t.Strict {
 			r.Constrained = append(r.Constrained, "tools.strict")
 		}
-		type function struct {
-			Name        string          `json:"name"`
-			Description string          `json:"description,omitempty"`
-			Parameters  json.RawMessage `json:"parameters,omitempty"`
-		}
-		f := function{t.Name, t.Description, t.Parameters}
 		if given(t.InputSchema) {
-			f.Parameters = t.InputSchema
+			t.Parameters = t.InputSchema
 		}
-		b.WriteByte('\n')
-		b.Write(marshal(struct {
-			Type     string   `json:"type"`
-			Function function `json:"function"`
-		}{"function", f}))
+		t.Type, t.InputSchema, t.Strict, t.Function = "", nil, false, nil
+		shown = append(shown, fmt.Sprintf(`{"type":"function","function":%s}`, marshal(t)))
 	}
-	r.Tools = strings.TrimPrefix(b.String(), "\n")
+	r.Tools = strings.Join(shown, "\n")
 	r.Constrained = slices.Compact(r.Constrained)
 	return nil
 }
@@ -287,7 +270,7 @@ type part struct {
 	Text     string          `json:"text"`
 	Refusal  string          `json:"refusal"`
 	ImageURL kind            `json:"image_url"`
-	Source   *source         `json:"source"`
+	Source   source          `json:"source"`
 	ID       string          `json:"id"`
 	Name     string          `json:"name"`
 	Input    json.RawMessage `json:"input"`
@@ -301,7 +284,7 @@ type source struct {
 }
 
 // content adds a text, or a list of parts, to a message.
-func (r *Request) content(m *Message, raw json.RawMessage, field string) *Error {
+func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
 	if !given(raw) {
 		return nil
 	}
@@ -324,7 +307,7 @@ func (r *Request) content(m *Message, raw json.RawMessage, field string) *Error 
 	return nil
 }
 
-func (r *Request) part(m *Message, p *part, field string) *Error {
+func (r *Request) part(m *Message, p *part, field string) error {
 	switch p.Type {
 	case "text", "input_text", "output_text", "summary_text":
 		m.Text = join(m.Text, env.WithoutMarks(p.Text))
@@ -338,14 +321,10 @@ func (r *Request) part(m *Message, p *part, field string) *Error {
 	case "image_url", "input_image":
 		return r.image(m, cmp.Or(p.ImageURL.URL, p.ImageURL.Type), field+".image_url")
 	case "image":
-		switch s := p.Source; {
-		case s == nil:
-			return Bad(field+".source", "missing, must be an image in base64")
-		case s.Type == "base64":
-			return m.file(r.original(s.Data), field+".source.data")
-		default:
-			return r.image(m, s.URL, field+".source")
+		if p.Source.Type == "base64" {
+			return m.file(r.original(p.Source.Data), field+".source.data")
 		}
+		return r.image(m, p.Source.URL, field+".source")
 	default:
 		return Bad(field+".type", "%q is not allowed, must be a text or an image", short(p.Type))
 	}
@@ -353,7 +332,7 @@ func (r *Request) part(m *Message, p *part, field string) *Error {
 }
 
 // image adds an image that a URL contains. Others are not fetched.
-func (r *Request) image(m *Message, url, field string) *Error {
+func (r *Request) image(m *Message, url, field string) error {
 	whole := r.original(url)
 	head, data, ok := bytes.Cut(whole, []byte(","))
 	if !ok || !bytes.HasPrefix(head, []byte("data:")) || !bytes.HasSuffix(head, []byte(";base64")) {
@@ -363,7 +342,7 @@ func (r *Request) image(m *Message, url, field string) *Error {
 	return m.file(data, field)
 }
 
-func (m *Message) file(text []byte, field string) *Error {
+func (m *Message) file(text []byte, field string) error {
 	data := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
 	n, err := base64.StdEncoding.Decode(data, text)
 	if err != nil {

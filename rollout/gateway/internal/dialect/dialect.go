@@ -14,12 +14,12 @@ import (
 	"vagen/internal/jsontext"
 )
 
-// Protocol is one of the protocols.
+// Protocol is one of the protocols, by its path below /v1.
 type Protocol string
 
 // The protocols.
 const (
-	Chat      Protocol = "chat completions"
+	Chat      Protocol = "chat/completions"
 	Responses Protocol = "responses"
 	Messages  Protocol = "messages"
 )
@@ -74,6 +74,7 @@ type Request struct {
 	Stop     []string // texts that end the answer
 	Model    string
 	Previous string // Responses: the earlier answer that Messages follow
+	Field    string // that has the messages
 
 	Stream, Usage bool // as a stream; with its last chunk's usage
 	Thinking      bool // Messages: reasoning is wanted in blocks
@@ -83,22 +84,23 @@ type Request struct {
 	// and Constrained those that ask for answers of a given form, which the policy does not guarantee.
 	Overridden, Constrained []string
 
-	long   [][]byte // long strings of the body, see shorten
+	long   [][]byte // long strings of the body, see Shorten
 	images int      // those of long that are images
 }
 
 // Answer is a response in parts.
 type Answer struct {
-	ID               string // unique within the gateway, letters, digits, - and _
-	Text, Reasoning  string
-	Calls            []Call
-	Stops            []string // of the Request
-	Length           bool     // the limit on tokens was reached
-	Stopped          string   // the text of Request.Stop that ended it
-	Read, Wrote      int      // tokens
-	Created          int64    // Unix seconds
-	Thinking, Usage  bool     // of the Request
-	Model, Encrypted string
+	ID              string // unique within the gateway, letters, digits, - and _
+	Text, Reasoning string
+	Calls           []Call
+	Stops           []string // of the Request
+	Length          bool     // the limit on tokens was reached
+	Stopped         string   // the text of Request.Stop that ended it
+	Read, Wrote     int      // tokens
+	Created         int64    // Unix seconds
+	// Of the Request.
+	Model                      string
+	Thinking, Usage, Encrypted bool
 }
 
 // Error is the answer to a request that is refused.
@@ -152,11 +154,11 @@ func marshal(v any) []byte {
 }
 
 // Decode reads a request's body.
-func (p Protocol) Decode(body []byte) (*Request, *Error) { return p.decode(body, longString) }
+func (p Protocol) Decode(body []byte) (*Request, error) { return p.decode(body, LongString) }
 
-// decode is Decode with a limit for shorten.
-func (p Protocol) decode(body []byte, limit int) (*Request, *Error) {
-	text, long, err := shorten(body, limit)
+// decode is Decode with a limit for Shorten.
+func (p Protocol) decode(body []byte, limit int) (*Request, error) {
+	text, long, err := Shorten(body, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -164,26 +166,22 @@ func (p Protocol) decode(body []byte, limit int) (*Request, *Error) {
 	if err := unmarshal(text, "", &q); err != nil {
 		return nil, err
 	}
-	r := &Request{Calls: true, long: long}
-	if err := q.settings(r); err != nil {
-		return nil, err
+	r := &Request{Calls: true, Field: "messages", long: long}
+	if p == Responses {
+		r.Field = "input"
 	}
-	if err := r.read(p, &q); err != nil {
+	if err := cmp.Or(q.settings(r), r.read(p, &q)); err != nil {
 		return nil, err
 	}
 	if r.images < len(long) {
 		return p.decode(body, len(body)) // the others are texts
 	}
 	r.long, r.images = nil, 0
-	field := "messages"
-	if p == Responses {
-		field = "input"
-	}
 	if r.Messages = tidy(r.Messages); len(r.Messages) == 0 {
-		return nil, Bad(field, "empty, must have at least one message with content")
+		return nil, Bad(r.Field, "empty, must have at least one message with content")
 	}
 	if r.Messages[len(r.Messages)-1].Role == Assistant {
-		return nil, Bad(field, "the last message is the assistant's, must be the user's or a tool's result")
+		return nil, Bad(r.Field, "the last message is the assistant's, must be the user's or a tool's result")
 	}
 	return r, nil
 }
@@ -206,7 +204,8 @@ func Plain(text string) string {
 func tidy(ms []Message) []Message {
 	var out []Message
 	for _, m := range ms {
-		if m.Role == Assistant && len(m.Calls) == 0 && Plain(m.Text) == "" || m.Role == System && m.Text == "" {
+		empty := len(m.Calls)+len(m.Images) == 0 && Plain(m.Text) == ""
+		if empty && m.Role == Assistant || m.Role == System && m.Text == "" {
 			continue
 		}
 		if last := len(out) - 1; m.Role == Assistant && last >= 0 && out[last].Role == Assistant {

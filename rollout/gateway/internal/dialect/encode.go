@@ -32,7 +32,7 @@ func (a *Answer) chat() object {
 	}
 	return object{
 		"id": "chatcmpl-" + a.ID, "object": "chat.completion", "created": a.Created, "model": a.Model,
-		"choices": []object{{"index": 0, "message": m, "finish_reason": a.finish()}}, "usage": a.chatUsage(),
+		"choices": []object{{"index": 0, "message": m, "finish_reason": a.finish()}}, "usage": a.usage("prompt", "completion"),
 	}
 }
 
@@ -55,10 +55,11 @@ func (a *Answer) finish() string {
 	return "stop"
 }
 
-func (a *Answer) chatUsage() object {
+// usage counts tokens, with the names that a protocol of OpenAI has for those of the prompt and of the answer.
+func (a *Answer) usage(prompt, answer string) object {
 	return object{
-		"prompt_tokens": a.Read, "completion_tokens": a.Wrote, "total_tokens": a.Read + a.Wrote,
-		"prompt_tokens_details": object{"cached_tokens": 0}, "completion_tokens_details": object{"reasoning_tokens": 0},
+		prompt + "_tokens": a.Read, answer + "_tokens": a.Wrote, "total_tokens": a.Read + a.Wrote,
+		prompt + "_tokens_details": object{"cached_tokens": 0}, answer + "_tokens_details": object{"reasoning_tokens": 0},
 	}
 }
 
@@ -68,8 +69,8 @@ func (a *Answer) items() []object {
 	if a.Reasoning != "" {
 		item := object{"type": "reasoning", "id": "rs_" + a.ID, "summary": []object{{"type": "summary_text",
 			"text": a.Reasoning}}}
-		if a.Encrypted != "" {
-			item["encrypted_content"] = a.Encrypted
+		if a.Encrypted {
+			item["encrypted_content"] = a.ID
 		}
 		out = append(out, item)
 	}
@@ -100,10 +101,7 @@ func (a *Answer) response(status string, items []object) object {
 	if a.Length {
 		out["status"], out["incomplete_details"] = "incomplete", object{"reason": "max_output_tokens"}
 	}
-	out["usage"] = object{
-		"input_tokens": a.Read, "input_tokens_details": object{"cached_tokens": 0}, "output_tokens": a.Wrote,
-		"output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": a.Read + a.Wrote,
-	}
+	out["usage"] = a.usage("input", "output")
 	return out
 }
 
@@ -152,7 +150,7 @@ func (a *Answer) stopReason() any {
 
 func (a *Answer) message(content []object, reason any) object {
 	var stopped any
-	if a.Stopped != "" && reason == "stop_sequence" {
+	if reason == "stop_sequence" {
 		stopped = a.Stopped
 	}
 	return object{

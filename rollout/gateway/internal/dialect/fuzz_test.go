@@ -42,8 +42,9 @@ func decode(t *testing.T, p Protocol, body []byte) {
 	require.Equal(t, err == nil, failed == nil, "%v, but with long strings taken out %v", err, failed)
 	require.Equal(t, r, short)
 	if err != nil {
-		require.Equal(t, 400, err.Status)
-		require.True(t, json.Valid(p.Body(err)))
+		bad := err.(*Error)
+		require.Equal(t, 400, bad.Status)
+		require.True(t, json.Valid(p.Body(bad)))
 		return
 	}
 	require.NotEmpty(t, r.Messages)
@@ -133,7 +134,7 @@ func TestOtherTypesOfFieldsAreRead(t *testing.T) {
 
 // TestLongStringsAreRead as short ones, wherever they are.
 func TestLongStringsAreRead(t *testing.T) {
-	long := strings.Repeat("abcd", longString)
+	long := strings.Repeat("abcd", LongString)
 	for p, body := range map[Protocol]string{
 		Chat: `{"messages": [{"role": "user", "content": [{"type": "text", "text": "LONG"}, {"type": "image_url",
 			"image_url": {"url": "data:image/png;base64,LONG"}}]}, {"role": "assistant", "tool_calls": [{"id": "LONG",
@@ -149,7 +150,7 @@ func TestLongStringsAreRead(t *testing.T) {
 			decode(t, p, []byte(strings.ReplaceAll(body, "LONG", long)))
 		}
 	}
-	short, texts, err := shorten([]byte(`["`+long+`", "\\\"", "`+long+` "]`), longString)
+	short, texts, err := Shorten([]byte(`["`+long+`", "\\\"", "`+long+` "]`), LongString)
 	require.Nil(t, err)
 	require.Equal(t, `["\u0001long:0\u0001", "\\\"", "`+long+` "]`, string(short))
 	require.Len(t, texts, 1)
@@ -162,4 +163,13 @@ func TestCleanLeavesNoMark(t *testing.T) {
 		"é<image><image>": "é"} {
 		require.Equal(t, want, env.WithoutMarks(text))
 	}
+}
+
+// TestAnImageOfTheAssistantIsKept: a message with nothing else is not empty.
+func TestAnImageOfTheAssistantIsKept(t *testing.T) {
+	r, err := Chat.Decode([]byte(`{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [
+		{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}, {"role": "user", "content": "y"}]}`))
+	require.NoError(t, err)
+	require.Len(t, r.Messages, 3)
+	require.Len(t, r.Messages[1].Images, 1)
 }

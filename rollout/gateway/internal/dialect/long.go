@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// longString is the length from which a string of base64 is taken out of a body.
-const longString = 1 << 12
+// LongString is the length from which a string of base64 is taken out of a body.
+const LongString = 1 << 12
 
 // Marks of a string that was taken out, with its number between: as JSON, and decoded.
 const (
@@ -19,10 +19,10 @@ const (
 // maxDepth limits the nesting of JSON; schemas of tools are the deepest part of real requests.
 const maxDepth = 128
 
-// shorten replaces the long strings of base64 in a body by marks, and returns them. Clients send all images
+// Shorten replaces the long strings of base64 in a body by marks, and returns them. Clients send all images
 // again with each call, and encoding/json reads each string several times, which costs more than all else. A
 // text that is nested too deeply is refused, before anything is decoded.
-func shorten(body []byte, limit int) (short []byte, long [][]byte, err *Error) {
+func Shorten(body []byte, limit int) (short []byte, long [][]byte, err error) {
 	if bytes.Contains(body, []byte(markJSON)) {
 		limit = len(body) // the client's own text
 	}
@@ -37,7 +37,7 @@ func shorten(body []byte, limit int) (short []byte, long [][]byte, err *Error) {
 			open--
 		case '"':
 			end := closing(body, i+1)
-			if text := body[i+1 : end]; len(text) >= limit && inBase64(text) {
+			if text := body[i+1 : end]; len(text) >= limit && len(bytes.TrimLeft(text, base64Bytes)) == 0 {
 				short = fmt.Appendf(append(short, body[kept:i+1]...), "%s%d%s", markJSON, len(long), markJSONEnd)
 				long, kept = append(long, text), end
 			}
@@ -67,21 +67,7 @@ func closing(body []byte, start int) int {
 }
 
 // base64Bytes are those of base64 and of the beginning of a data URL. None is escaped in JSON.
-var base64Bytes = func() (in [256]bool) {
-	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:;,-." {
-		in[c] = true
-	}
-	return in
-}()
-
-func inBase64(text []byte) bool {
-	for _, c := range text {
-		if !base64Bytes[c] {
-			return false
-		}
-	}
-	return true
-}
+const base64Bytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:;,-."
 
 // original returns what the string of an image was.
 func (r *Request) original(s string) []byte {

@@ -38,7 +38,7 @@ func text(raw json.RawMessage) string {
 const billing = "x-anthropic-billing-header:"
 
 // read reads the messages of a request, and the instructions that some protocols have beside them.
-func (r *Request) read(p Protocol, q *query) *Error {
+func (r *Request) read(p Protocol, q *query) error {
 	var instructions json.RawMessage
 	name := Instructions
 	switch p {
@@ -72,7 +72,7 @@ func (r *Request) read(p Protocol, q *query) *Error {
 
 // message adds a message, whose content is in the field at+name. Results of tools in the content become
 // messages of their own, before it.
-func (r *Request) message(role string, content json.RawMessage, at, name string, calls ...Call) *Error {
+func (r *Request) message(role string, content json.RawMessage, at, name string, calls ...Call) error {
 	switch role {
 	case "developer":
 		role = System
@@ -91,7 +91,7 @@ func (r *Request) message(role string, content json.RawMessage, at, name string,
 }
 
 // input reads the input of Responses, a text or items.
-func (r *Request) input(raw json.RawMessage) *Error {
+func (r *Request) input(raw json.RawMessage) error {
 	if _, ok := jsontext.Text(raw); ok {
 		return r.message(User, raw, "input", "")
 	}
@@ -119,7 +119,7 @@ type item struct {
 	Output    json.RawMessage `json:"output"`
 }
 
-func (r *Request) item(in *item, field string) *Error {
+func (r *Request) item(in *item, field string) error {
 	switch in.Type {
 	case "", "message":
 		return r.message(in.Role, in.Content, field, ".content")

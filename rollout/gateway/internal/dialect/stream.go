@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"fmt"
 	"maps"
 	"unicode/utf8"
 )
@@ -25,11 +26,13 @@ type stream struct {
 	number int // of events of Responses
 }
 
-func (s *stream) data(v any) { s.events = append(s.events, []byte("data: "+string(marshal(v))+"\n\n")) }
+func (s *stream) data(v any) {
+	s.events = append(s.events, fmt.Appendf(nil, "data: %s\n\n", marshal(v)))
+}
 
 func (s *stream) event(name string, fields object) {
 	fields["type"] = name
-	s.events = append(s.events, []byte("event: "+name+"\ndata: "+string(marshal(fields))+"\n\n"))
+	s.events = append(s.events, fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, marshal(fields)))
 }
 
 // pieceSize is the size of pieces of texts in bytes.
@@ -52,12 +55,13 @@ func pieces(text string) []string {
 }
 
 func (s *stream) chat(a *Answer) {
-	chunk := func(choices []object) object {
-		return object{"id": "chatcmpl-" + a.ID, "object": "chat.completion.chunk", "created": a.Created, "model": a.Model,
-			"choices": choices}
-	}
+	chunk := a.chat()
+	usage := chunk["usage"]
+	delete(chunk, "usage")
+	chunk["object"] = "chat.completion.chunk"
 	send := func(delta object, finish any) {
-		s.data(chunk([]object{{"index": 0, "delta": delta, "finish_reason": finish}}))
+		chunk["choices"] = []object{{"index": 0, "delta": delta, "finish_reason": finish}}
+		s.data(chunk)
 	}
 	send(object{"role": Assistant, "content": ""}, nil)
 	for _, t := range pieces(a.Reasoning) {
@@ -67,19 +71,16 @@ func (s *stream) chat(a *Answer) {
 		send(object{"content": t}, nil)
 	}
 	for i, c := range a.toolCalls() {
-		f := c["function"].(object)
-		arguments := f["arguments"].(string)
-		f["arguments"], c["index"] = "", i
+		c["index"], c["function"].(object)["arguments"] = i, ""
 		send(object{"tool_calls": []object{c}}, nil)
-		for _, t := range pieces(arguments) {
+		for _, t := range pieces(a.Calls[i].Arguments) {
 			send(object{"tool_calls": []object{{"index": i, "function": object{"arguments": t}}}}, nil)
 		}
 	}
 	send(object{}, a.finish())
 	if a.Usage {
-		last := chunk([]object{})
-		last["usage"] = a.chatUsage()
-		s.data(last)
+		chunk["choices"], chunk["usage"] = []object{}, usage
+		s.data(chunk)
 	}
 	s.events = append(s.events, []byte("data: [DONE]\n\n"))
 }

@@ -1,13 +1,15 @@
-package tree
+package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"vagen/internal/jsontext"
 	"vagen/rollout/gateway/internal/dialect"
 )
 
@@ -38,6 +40,7 @@ func echo(a *dialect.Answer, rest []dialect.Message) echoed {
 	got := dialect.Plain(e.Text)
 	same := sameText(a, e.Text)
 	switch {
+	case len(e.Images) > 0: // the policy writes none
 	case sameCalls(a.Calls, e.Calls):
 		if !same && (len(a.Calls) == 0 || got != "") {
 			return echoed{}
@@ -66,7 +69,7 @@ func inTurn(a *dialect.Answer, e dialect.Message, rest []dialect.Message) echoed
 		}
 		results = append(results, rest[:n]...)
 		if n == 0 || n == len(rest) || rest[n].Role != dialect.Assistant || len(rest[n].Calls) == 0 ||
-			dialect.Plain(rest[n].Text) != "" {
+			len(rest[n].Images) > 0 || dialect.Plain(rest[n].Text) != "" {
 			return echoed{}
 		}
 		calls, rest = append(calls, rest[n].Calls...), rest[n+1:]
@@ -83,8 +86,7 @@ func sameText(a *dialect.Answer, got string) bool {
 		return true
 	}
 	return slices.ContainsFunc(a.Stops, func(stop string) bool {
-		return dialect.Plain(strings.TrimSuffix(got,
-			stop)) == text
+		return dialect.Plain(strings.TrimSuffix(got, stop)) == text
 	})
 }
 
@@ -95,8 +97,7 @@ func sameIDs(a, b []dialect.Call) bool {
 // sameCalls compares calls by name and arguments. Those of the first are as the model wrote them.
 func sameCalls(a, b []dialect.Call) bool {
 	return slices.EqualFunc(a, b, func(x, y dialect.Call) bool {
-		return x.Name == y.Name && sameArguments(x.Arguments,
-			y.Arguments)
+		return x.Name == y.Name && sameArguments(x.Arguments, y.Arguments)
 	})
 }
 
@@ -119,16 +120,9 @@ func sameArguments(wrote, got string) bool {
 }
 
 func parse(text string) (any, bool) {
-	if strings.TrimSpace(text) == "" {
-		text = "{}"
-	}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil || d.More() {
-		return nil, false
-	}
-	return v, true
+	asWritten := func(n json.Number) (any, error) { return n, nil }
+	v, err := jsontext.Tree[any](cmp.Or(strings.TrimSpace(text), "{}"), asWritten)
+	return v, err == nil
 }
 
 // sameValue compares decoded JSON. Numbers are equal if their values are.

@@ -1,4 +1,4 @@
-package tree
+package gateway
 
 import (
 	"testing"
@@ -17,6 +17,7 @@ func TestArgumentsAreRecognised(t *testing.T) {
 		{`{"a": 2.0, "b": 1}`, `{"b":1,"a":2}`, true},
 		{`{"a": 2}`, `{"a": 3}`, false},
 		{`{"a"`, `{}`, true},
+		{`{"a":1}}`, `{}`, true}, // one brace too many is no JSON
 		{`[1]`, `[1]`, true},
 		{`[1]`, `[2]`, false},
 		{`{"a": 1234567890123456789}`, `{"a": 1234567890123456788}`, false},
@@ -35,4 +36,12 @@ func TestArgumentsAreRecognised(t *testing.T) {
 		require.True(t, sameCalls(a.Calls, q.Messages[0].Calls), "%q, %q", wrote, q.Messages[0].Calls)
 	}
 	require.False(t, sameArguments(`[1]`, `{"INVALID_JSON": "[2]"}`))
+}
+
+// TestAnAnswerThatCameBackHasNoImage: the policy writes none, so that an answer with one is the client's own.
+func TestAnAnswerThatCameBackHasNoImage(t *testing.T) {
+	a, back := &dialect.Answer{Text: "four"}, dialect.Message{Role: dialect.Assistant, Text: "four"}
+	require.True(t, echo(a, []dialect.Message{back}).ok)
+	back.Text, back.Images = "four\n"+dialect.ImageMark, make([]dialect.Image, 1)
+	require.False(t, echo(a, []dialect.Message{back}).ok)
 }
