@@ -13,7 +13,7 @@ import (
 type mixture struct {
 	of      []int     // entry of each start state, parallel to Levels.train
 	shares  []float64 // of the first entry, of the first two, ...
-	members [][]int   // start states of each entry
+	members [][]int64 // start states of each entry
 
 	mu     sync.Mutex
 	before [][]int // by step: how many start states of each entry the steps before it have
@@ -48,9 +48,9 @@ func newMixture(lines []dataset.Episode) (*mixture, error) {
 
 // group lists the start states of each entry.
 func (m *mixture) group() error {
-	m.members, m.before = make([][]int, len(m.shares)), nil
+	m.members, m.before = make([][]int64, len(m.shares)), nil
 	for i, e := range m.of {
-		m.members[e] = append(m.members[e], i)
+		m.members[e] = append(m.members[e], int64(i))
 	}
 	for e, of := range m.members {
 		if len(of) == 0 {

@@ -40,7 +40,7 @@ func (l *Levels) number(step, group int) int64 {
 	if m := l.mixture; m != nil {
 		entry, nth := m.at(c.Run.Seed, step, group, batch)
 		of := m.members[entry]
-		return int64(of[l.orderOf(entry, nth/len(of), len(of))[nth%len(of)]])
+		return of[l.orderOf(entry, nth/len(of), len(of))[nth%len(of)]]
 	}
 	per := len(l.train) / batch // steps of an epoch; remaining episodes are not used
 	epoch, first := (step-1)/per, (step-1)%per*batch

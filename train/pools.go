@@ -54,13 +54,7 @@ func (d *draws) prepare() {
 			d.members[0][i] = int64(i)
 		}
 	default:
-		for _, of := range l.mixture.members {
-			var all []int64
-			for _, i := range of {
-				all = append(all, int64(i))
-			}
-			d.members = append(d.members, all)
-		}
+		d.members = l.mixture.members
 	}
 	p := d.pools()
 	for _, of := range d.members {
