@@ -50,7 +50,7 @@ func TestAttentionKernelsDoWhatTheGraphDoes(t *testing.T) {
 		in := []operand{draw(c.reps, c.length), draw(1, c.length), draw(1, c.length), draw(1, max(1, c.past)),
 			draw(1, max(1, c.past))}
 		for _, masked := range []bool{true, false} {
-			want := run(t, d, in, func(n []*Node) []*Node { o, _ := build(n, masked); return []*Node{o} })
+			want := run(t, devicetest.Go(t), in, func(n []*Node) []*Node { o, _ := build(n, masked); return []*Node{o} })
 			kernel := d.Fused("attention", func(n []*Node) ([]*Node, []device.Kernel) {
 				o, use := build(n, masked)
 				return []*Node{o}, use

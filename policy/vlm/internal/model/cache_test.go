@@ -89,15 +89,15 @@ func TestInvalidSlotsAreNotSeen(t *testing.T) {
 	k := r.normal(0, 1, 2, 1, 3, 2)
 	x, cos, sin := r.normal(0, 1, 4, 4), r.normal(0, 1, 4, 1), r.normal(0, 1, 4, 1)
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		p := d.Program("pass", func(in []*Node) []*Node {
+			g := in[0].Graph()
+			past := CacheSegment{in[n+3], in[n+3], Const(g, [][]bool{{true, false, true}, {false, false, false}})}
+			y, _, _ := b.Append(in[:n], in[n], in[n+1], in[n+2], 2, []CacheSegment{past},
+				Const(g, [][]bool{{true, true}, {false, true}}), nil)
+			return []*Node{y}
+		})
 		pass := func(k, x operand) []float32 {
-			in := append(append([]operand{}, w...), x, cos, sin, k)
-			return run(t, d, in, func(in []*Node) []*Node {
-				g := in[0].Graph()
-				past := CacheSegment{in[n+3], in[n+3], Const(g, [][]bool{{true, false, true}, {false, false, false}})}
-				y, _, _ := b.Append(in[:n], in[n], in[n+1], in[n+2], 2, []CacheSegment{past},
-					Const(g, [][]bool{{true, true}, {false, true}}), nil)
-				return []*Node{y}
-			})[0]
+			return runProgram(t, d, p, append(append([]operand{}, w...), x, cos, sin, k))[0]
 		}
 		base := pass(k, x)
 		require.NotContains(t, base, float32(math.NaN()))

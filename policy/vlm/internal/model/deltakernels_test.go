@@ -40,7 +40,7 @@ func TestDeltaRuleKernelsDoWhatTheGraphDoes(t *testing.T) {
 			by := rule.gradients(x, states, n[5], c, &use)
 			return append([]*Node{o, states}, by.list()...), use
 		}
-		want := run(t, d, in, func(n []*Node) []*Node { out, _ := build(n); return out })
+		want := run(t, devicetest.Go(t), in, func(n []*Node) []*Node { out, _ := build(n); return out })
 		kernel := d.Fused("delta rule", func(n []*Node) ([]*Node, []device.Kernel) { return build(n) })
 		got := runProgram(t, d, kernel, in)
 		require.True(t, kernel.UsesKernels())

@@ -33,7 +33,17 @@ func TestBlockKernelsDoWhatTheGraphDoes(t *testing.T) {
 	} {
 		b.Causal, b.Compute = true, dtypes.Float32
 		for _, rows := range []int{1, 3, fused.MaxRows} {
-			t.Run(fmt.Sprint(name, rows), func(t *testing.T) { checkBlockKernel(t, d, &b, rows) })
+			t.Run(fmt.Sprint(name, rows), func(t *testing.T) {
+				s := newBlockStep(&b, rows)
+				programs := map[string]*device.Program{"block": s.kernel(t, d)}
+				if rows == 3 {
+					programs["products"] = d.Fused("products", func(n []*Node) ([]*Node, []device.Kernel) {
+						out, _ := s.build(t, n)
+						return out, nil
+					})
+				}
+				s.check(t, d, programs)
+			})
 		}
 	}
 }
@@ -116,24 +126,13 @@ func (s *blockStep) kernel(t *testing.T, d *device.Device) *device.Program {
 	return d.Fused("block", func(n []*Node) ([]*Node, []device.Kernel) { return s.build(t, n) })
 }
 
-func checkBlockKernel(t *testing.T, d *device.Device, b *Block, rows int) {
-	checkKernel(t, d, newBlockStep(b, rows), rows)
-}
-
-func checkKernel(t *testing.T, d *device.Device, s *blockStep, rows int) {
-	graph := d.Program("graph", func(n []*Node) []*Node {
+// check holds programs with kernels against the graph, in pure Go, which compiles nothing.
+func (s *blockStep) check(t *testing.T, d *device.Device, programs map[string]*device.Program) {
+	pure := devicetest.Go(t)
+	want := s.run(t, pure, pure.Program("graph", func(n []*Node) []*Node {
 		out, _ := s.build(t, n)
 		return out
-	})
-	programs := map[string]*device.Program{"block": s.kernel(t, d)}
-	if rows == 3 {
-		programs["products"] = d.Fused("products", func(n []*Node) ([]*Node, []device.Kernel) {
-			out, _ := s.build(t, n)
-			return out, nil
-		})
-	}
-	want := s.run(t, d, graph, 1)[0]
-	require.False(t, graph.UsesKernels())
+	}), 1)[0]
 	for what, p := range programs {
 		got := s.run(t, d, p, 2)
 		require.True(t, p.UsesKernels())
@@ -176,7 +175,7 @@ func TestDeltaKernelsDoWhatTheGraphDoes(t *testing.T) {
 		}
 		in = append(in, ints(live))
 		kernel := d.Fused("delta", build)
-		want := run(t, d, in, func(n []*Node) []*Node { out, _ := build(n); return out })
+		want := run(t, devicetest.Go(t), in, func(n []*Node) []*Node { out, _ := build(n); return out })
 		got := runProgram(t, d, kernel, in)
 		require.True(t, kernel.UsesKernels())
 		for i := range want {
@@ -216,7 +215,8 @@ func TestPositionsHaveTheBitsOfSingleTokens(t *testing.T) {
 			}
 			all.allow[1] = append(all.allow[1], allow...)
 		}
-		got := all.run(t, d, all.kernel(t, d), 1)[0]
+		step, steps := one.kernel(t, d), all.kernel(t, d)
+		got := all.run(t, d, steps, 1)[0]
 		for i := range tokens {
 			for row := range rows {
 				for k := range 3 {
@@ -227,7 +227,7 @@ func TestPositionsHaveTheBitsOfSingleTokens(t *testing.T) {
 				one.allow[1][row*stretches[1]+7+i] = true
 			}
 			one.at = []int32{int32(7 + i)}
-			out := one.run(t, d, one.kernel(t, d), 1)[0]
+			out := one.run(t, d, step, 1)[0]
 			for row := range rows {
 				want := out[0][row*b.Hidden : (row+1)*b.Hidden]
 				require.Equal(t, want, got[0][(row*each+i)*b.Hidden:][:b.Hidden], "%d rows, token %d", rows, i)
@@ -241,7 +241,7 @@ func TestPositionsHaveTheBitsOfSingleTokens(t *testing.T) {
 		for k := range 2 {
 			require.Equal(t, narrow(one.operands[n+5+k].f), got[1+k], "%d rows: the cache", rows)
 		}
-		checkKernel(t, d, all, 0)
+		all.check(t, d, map[string]*device.Program{"block": steps})
 	}
 }
 
@@ -278,32 +278,25 @@ func TestScoresKernelDoesWhatTheGraphDoes(t *testing.T) {
 		for i := range at {
 			at[i], target[i] = int32(i/2), int32(r.IntN(c.vocab))
 		}
-		in := []*device.Array{
-			r.normal(1, 0.3, c.hidden).put(t, d), r.normal(0, 1, c.vocab, c.hidden).put(t, d), r.normal(0, 1, c.rows,
-				c.hidden).put(t, d),
-			ints(at).put(t, d), ints(target).put(t, d), floats([]float64{c.temperature}, 1).put(t, d),
-		}
+		in := []operand{r.normal(1, 0.3, c.hidden), r.normal(0, 1, c.vocab, c.hidden), r.normal(0, 1, c.rows, c.hidden),
+			ints(at), ints(target), floats([]float64{c.temperature}, 1)}
 		build := func(n []*Node) (out []*Node, use StepKernels) {
 			o := h.Forward(h.Weights(n[:2]), n[2], n[3], n[4], Reshape(n[5]))
 			return o.Scores(), o.Kernels
 		}
 		own := d.Fused("own", func(n []*Node) ([]*Node, []device.Kernel) { return build(n) })
-		graph := d.Program("graph", func(n []*Node) []*Node {
-			out, _ := build(n)
-			return out
-		})
-		want, got := runAll(t, graph, in), runAll(t, own, in)
+		want := run(t, devicetest.Go(t), in, func(n []*Node) []*Node { out, _ := build(n); return out })
+		got := runProgram(t, d, own, in)
 		require.True(t, own.UsesKernels())
 		for _, wide := range []bool{true, false} {
 			before := fused.AllowAVX512(wide)
-			again := runAll(t, own, in)
+			again := runProgram(t, d, own, in)
 			fused.AllowAVX512(before)
 			require.Equal(t, got, again, "%+v: AVX-512 %v", c, wide)
 		}
 		for i := range want {
 			require.InDeltaSlice(t, want[i], got[i], 2e-4, "%+v: output %d", c, i)
 		}
-		device.FreeAll(in...)
 	}
 }
 
@@ -318,12 +311,12 @@ func TestLogitsOfPositionsHaveTheBitsOfSingleTokens(t *testing.T) {
 		for _, lines := range []int{1, 2} {
 			r, each := newSource(uint64(hidden)), all/lines
 			norm, table, x := r.normal(1, 0.3, hidden), r.normal(0, 1, vocab, hidden), r.normal(0, 1, all, hidden)
+			p := d.Fused("logits", func(n []*Node) ([]*Node, []device.Kernel) {
+				var use StepKernels
+				use.Like(lines)
+				return []*Node{h.Logits(h.Weights(n[:2]), n[2])}, use
+			})
 			logits := func(x operand) []float32 {
-				p := d.Fused("logits", func(n []*Node) ([]*Node, []device.Kernel) {
-					var use StepKernels
-					use.Like(lines)
-					return []*Node{h.Logits(h.Weights(n[:2]), n[2])}, use
-				})
 				out := runAll(t, p, []*device.Array{norm.put(t, d), table.put(t, d), x.put(t, d)})[0]
 				require.True(t, p.UsesKernels())
 				return out

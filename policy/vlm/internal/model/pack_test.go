@@ -98,23 +98,24 @@ func TestPackedProductsMultiply(t *testing.T) {
 			pack := d.Program("pack", func(n []*Node) []*Node { return []*Node{PackMatrix(n[0], to)} })
 			packed, err := pack.Run([]*device.Array{w.put(t, d)})
 			require.NoError(t, err)
-			p := d.Fused("product", func(n []*Node) ([]*Node, []device.Kernel) {
-				var use StepKernels
-				return []*Node{linear(n[0], use.Unpack(n[1], out), nil)}, use
-			})
-			for _, rows := range []int{1, 2, 3, 5, 8, 16, 33} {
-				x := r.normal(0, 1, rows, in)
-				want := twin(narrow(x.f), multiples, scales, in)
-				for _, wide := range []bool{true, false} {
-					before := fused.AllowAVX512(wide)
-					y, err := p.Run([]*device.Array{x.put(t, d), packed[0]})
-					fused.AllowAVX512(before)
-					require.NoError(t, err)
-					require.True(t, p.UsesKernels())
-					got, err := device.ReadNew[float32](y[0])
-					require.NoError(t, err)
-					require.Equal(t, want, got, "%v, %d rows, %d to %d, AVX-512 %v", to, rows, in, out, wide)
+			p := d.Fused("products", func(n []*Node) (y []*Node, use []device.Kernel) {
+				for _, x := range n[1:] { // in one program, because compiling takes long
+					var one StepKernels
+					y, use = append(y, linear(x, one.Unpack(n[0], out), nil)), append(use, one...)
 				}
+				return y, use
+			})
+			x, want := packed, [][]float32{}
+			for _, rows := range []int{1, 2, 3, 5, 8, 16, 33} {
+				draw := r.normal(0, 1, rows, in)
+				x, want = append(x, draw.put(t, d)), append(want, twin(narrow(draw.f), multiples, scales, in))
+			}
+			for _, wide := range []bool{true, false} {
+				before := fused.AllowAVX512(wide)
+				got := runAll(t, p, x)
+				fused.AllowAVX512(before)
+				require.True(t, p.UsesKernels())
+				require.Equal(t, want, got, "%v, %d to %d, AVX-512 %v", to, in, out, wide)
 			}
 		}
 	}
@@ -131,7 +132,7 @@ func TestPackedBlocksDoWhatTheGraphDoes(t *testing.T) {
 		for _, rows := range []int{1, 3, 20} {
 			s := newBlockStep(b, rows)
 			s.packed = to
-			checkKernel(t, d, s, 0)
+			s.check(t, d, map[string]*device.Program{"block": s.kernel(t, d)})
 		}
 	}
 }
