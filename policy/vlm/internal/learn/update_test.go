@@ -76,6 +76,19 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	check("rows in another order", m, moved)
 }
 
+// Activations that are computed again give the gradients of those that are kept, also of layers with states and pictures.
+func TestRecomputingChangesNoGradient(t *testing.T) {
+	dir := Folder(t, model.Qwen35, nil)
+	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
+	m := Open(t, dir, Options{})
+	b := m.PlayedBatch(t)
+	want, _, _ := m.GradientsOf(t, b, o)
+	for _, keep := range []net.KeepMode{net.KeepMost, net.KeepInputs} {
+		got, _, _ := Open(t, dir, Options{Keep: keep}).GradientsOf(t, b, o)
+		RequireGradients(t, want, got)
+	}
+}
+
 // Accumulate adds: batches in parts give the step of the whole, for policy and critic, and Step consumes the sum.
 func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	dir := Folder(t, model.Qwen3, nil)
