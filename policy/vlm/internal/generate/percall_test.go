@@ -97,6 +97,8 @@ func stops(all []policy.Completion, s policy.Stop) (inside int) {
 	return inside
 }
 
+// perCallCases are of one family and one number of rows where the case allows: one of them loads what another has
+// compiled.
 func perCallCases() []perCallCase {
 	plain := policy.Sampling{Temperature: 1, MaxTokens: 37}
 	stopping := policy.Sampling{Temperature: 0.7, TopP: 0.9, TopK: 50, MaxTokens: 21, StopStrings: letters}
@@ -111,17 +113,17 @@ func perCallCases() []perCallCase {
 	}
 	return []perCallCase{
 		{
-			name: "lengths", family: model.Qwen25VL, sampling: plain,
+			name: "lengths", family: model.Qwen3VL, sampling: plain,
 			turns: turnsOf(withLimits(questions(4, true), func(i int) int { return 9 + 7*i }), 3, 31),
 		},
 		{
-			name: "end tokens", family: model.Qwen3VL, changes: Object{"eos_token_id": firstBytes, "num_hidden_layers": 1},
+			name: "end tokens", family: model.Qwen2, changes: Object{"eos_token_id": firstBytes, "num_hidden_layers": 1},
 			sampling: plain,
-			turns:    turnsOf(questions(4, true), 2, 31),
+			turns:    turnsOf(questions(8, false), 2, 31),
 			check:    func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopEnd)) },
 		},
-		{name: "stop strings", family: model.Llama, changes: shallow, sampling: stopping,
-			turns: turnsOf(questions(4, false), 2, 21),
+		{name: "stop strings", family: model.Qwen2, changes: shallow, sampling: stopping,
+			turns: turnsOf(questions(8, false), 2, 21),
 			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopString)) }},
 		{
 			name: "thinking", family: model.Qwen2, changes: shallow, sampling: thinking,
@@ -153,7 +155,7 @@ func perCallCases() []perCallCase {
 				return 3
 			}), 1, 31),
 		},
-		{ // far from "thinking", which has the same programs: one of them loads what the other has compiled
+		{ // far from "thinking", which has the same programs
 			name: "thinking between tags", family: model.Qwen2, changes: shallow, sampling: tagged,
 			turns: turnsOf(questions(8, false), 1, 31), check: forced,
 		},
