@@ -93,15 +93,15 @@ var rules = map[string]rule{
 	"VAGEN_ENGINE=":          {instead: "vagen config explain rollout.engine", why: "needs a server"},
 
 	"VAGEN_TEST_BACKEND=cuda": {instead: "go list ./policy/vlm/...", why: "needs a GPU"},
-	"VAGEN_QUEUE=":            {instead: "go test -run TestOptionsAreChecked ./train/queue", why: "minutes"},
+	"VAGEN_QUEUE=":            {instead: "go list ./train/queue", why: "minutes"},
 	"mpirun":                  {instead: "vagen config explain model.num_nodes", why: "needs MPI, which .ci/mpi installs"},
 	"srun":                    {instead: "vagen config explain model.num_nodes", why: "needs Slurm"},
 	"go build -tags mpi":      {instead: "go list ./cmd/vagen", why: "needs MPI, which .ci/mpi installs"},
 	"vagen worker":            {instead: "vagen worker --help", why: "waits for a trainer"},
 
 	// Its own test trains with it.
-	"go run ./examples/quickstart": {more: "-h", why: "minutes, CUDA"},
-	"go test ./...":                {instead: "go list ./...", why: "would run this test again"},
+	"programs quickstart": {more: "-h", why: "minutes, CUDA"},
+	"go test ./...":       {instead: "go list ./...", why: "would run this test again"},
 }
 
 type rule struct {
@@ -112,11 +112,16 @@ type rule struct {
 	why     string // reason why the command is not run
 }
 
+// numbers are replaced in benchmarks: those that differ in nothing else are the same command with the numbers of their
+// rule.
+var numbers = regexp.MustCompile(`\b[0-9]+\b`)
+
 // TestTheDocumentsRun runs every program and every command of the documents. Each document
 // has a folder with the files that its commands name and the files of its YAML blocks.
 func TestTheDocumentsRun(t *testing.T) {
 	t.Parallel()
 	vagen(t)
+	programs(t)
 	files := examples(t)
 	for _, d := range documents(t) {
 		t.Run(d.name, func(t *testing.T) {
@@ -129,13 +134,18 @@ func TestTheDocumentsRun(t *testing.T) {
 					require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(b.text), 0o644))
 				}
 			}
+			ran := map[string]bool{}
 			for i, b := range d.blocks {
 				switch b.lang {
 				case "go":
 					command(t, dir, programs(t), program(d, i))
 				case "sh":
 					for _, line := range commands(b.text) {
-						shell(t, dir, line)
+						same := numbers.ReplaceAllString(line, "1")
+						if !ran[same] || !strings.HasPrefix(line, "vagen bench ") {
+							shell(t, dir, line)
+						}
+						ran[same] = true
 					}
 				}
 			}
@@ -179,6 +189,10 @@ func commands(text string) []string {
 
 // shell runs a command according to its rule.
 func shell(t *testing.T, dir, line string) {
+	if _, test, ok := strings.Cut(line, "go test "); ok {
+		packagesExist(t, line, append([]string{"go", "test"}, strings.Fields(test)...))
+	}
+	line = strings.Replace(line, "go run ./examples/quickstart", "programs quickstart", 1) // is linked already
 	var r rule
 	longest := ""
 	for prefix := range rules {
