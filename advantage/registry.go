@@ -106,8 +106,11 @@ type Spec struct {
 
 // Reads reports whether the estimator depends on a hyperparameter, by its name in configurations.
 // Estimators that are not plain values, such as functions, are assumed to read all.
-func (s Spec) Reads(name string) bool {
-	was, is := DefaultParams(), DefaultParams()
+func (s Spec) Reads(name string) bool { return s.ReadsWith(name, DefaultParams()) }
+
+// ReadsWith is Reads with other values of the hyperparameters, which may leave some of them without effect.
+func (s Spec) ReadsWith(name string, was Params) bool {
+	is := was
 	all := reflect.ValueOf(&is).Elem()
 	for i := range all.NumField() {
 		if all.Type().Field(i).Tag.Get("yaml") == name {
@@ -123,7 +126,51 @@ func (s Spec) Reads(name string) bool {
 			}
 		}
 	}
-	return !reflect.DeepEqual(s.New(was), s.New(is))
+	return !reflect.DeepEqual(essence(s.New(was)), essence(s.New(is)))
+}
+
+// essence returns an estimator without the settings that have no effect beside its others.
+func essence(e Estimator) Estimator {
+	only := func(on bool, settings ...*float64) {
+		for _, x := range settings {
+			if !on {
+				*x = 0
+			}
+		}
+	}
+	switch e := e.(type) {
+	case GRPO:
+		only(e.NormByStd, &e.Epsilon)
+		return e
+	case PassK:
+		only(e.NormByStd, &e.Epsilon)
+		return e
+	case EpisodeGRPO:
+		only(e.NormByStd, &e.Epsilon)
+		return e
+	case TrajectoryGRPO:
+		only(e.NormByStd, &e.Epsilon)
+		return e
+	case GDPO:
+		only(e.NormByStd, &e.Epsilon)
+		return e
+	case GiGPO:
+		only(e.NormByStd, &e.Epsilon)
+		only(e.StepWeight != 0, &e.Gamma)
+		return e
+	case GraphGPO:
+		only(e.NormByStd, &e.Epsilon)
+		only(e.StepWeight != 0, &e.Gamma)
+		e.Relative = e.Relative && e.StepWeight != 0
+		return e
+	case HGPO:
+		only(e.History > 0 || e.Base, &e.Alpha)
+		return e
+	case TrajectoryBiLevel:
+		only(e.Mix != 0, &e.TurnGamma, &e.TurnLambda)
+		return e
+	}
+	return e
 }
 
 // Registry maps names to estimators. The zero value is empty and ready, and all

@@ -186,3 +186,34 @@ func TestRegistriesGrow(t *testing.T) {
 		t.Error("adding to a copy changed the default registry")
 	}
 }
+
+// TestSettingsHaveNoEffectBesideOthers: what is multiplied by 0, or added to a deviation that nothing is divided by.
+func TestSettingsHaveNoEffectBesideOthers(t *testing.T) {
+	undivided, still, plain, alone := DefaultParams(), DefaultParams(), DefaultParams(), DefaultParams()
+	undivided.NormByStd, still.StepWeight, plain.Mix, alone.History = false, 0, 0, 0
+	for _, c := range []struct {
+		beside  Params
+		setting string
+		unread  string // by these estimators, though they have the setting
+	}{
+		{undivided, "epsilon", "gdpo gigpo graphgpo grpo grpo_passk grpo_ragen lite_grpo masked_grpo trajectory_grpo"},
+		{still, "gamma", "gigpo graphgpo"},
+		{still, "normalize_distance", "graphgpo"},
+		{plain, "high_level_gamma", "trajectory_bi_level_gae"},
+		{plain, "lambda_turn", "trajectory_bi_level_gae"},
+		{alone, "length_weight_alpha", "hgpo"},
+	} {
+		var unread []string
+		for _, s := range specs {
+			if s.Reads(c.setting) && !s.ReadsWith(c.setting, c.beside) {
+				unread = append(unread, s.Name)
+			}
+		}
+		slices.Sort(unread)
+		require.Equal(t, c.unread, strings.Join(unread, " "), c.setting)
+	}
+	alone.BaseGroup = true
+	hgpo, err := Describe("hgpo")
+	require.NoError(t, err)
+	require.True(t, hgpo.ReadsWith("length_weight_alpha", alone))
+}

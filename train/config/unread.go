@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/advantage"
 	"vagen/internal/settings"
 	"vagen/policy/loss"
 	"vagen/train/config/internal/vagen"
@@ -32,8 +33,10 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 		when(o.WarmupSteps > 0, group+".lr_warmup_steps", fmt.Sprintf("is %d, which overrides it", o.WarmupSteps), group+".lr_warmup_steps_ratio")
 	}
 	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil {
-		when(!spec.Components, "algorithm.adv_estimator", spec.Name+" does not read it; gdpo and gdpo_trl do",
-			"algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights")
+		const keys, weights = "algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights"
+		when(!spec.Components, "algorithm.adv_estimator", spec.Name+" does not read it; gdpo and gdpo_trl do", keys, weights)
+		by, why := c.unreadAdvantages()
+		when(spec.Components && by != "", by, why, keys, weights)
 	}
 	harness := c.Trainer.Harness
 	when(slices.Contains([]string{"concat", "no_concat", "window"}, harness), "trainer.harness", harness+" does not read it; compact does", "trainer.compact_budget", "trainer.compact_summary_budget")
@@ -89,7 +92,34 @@ func (c *Config) unreadSchedules(r Registries, when func(idle bool, by, why stri
 		actor.Loss.Mode+" has no clip range", clip+".style", clip+".end_ratio")
 }
 
-// unreadByEstimator lists the hyperparameters that the estimator does not have.
+// unreadAdvantages is the setting with which nothing reads the estimator's advantages, and how; "" if something does.
+func (c *Config) unreadAdvantages() (by, why string) {
+	switch {
+	case c.UsesEstimator() || c.Data.Pools.Gate == GateAdvantageRange:
+		return "", ""
+	case c.Agent.Actor.Loss.alone():
+		return "actor_rollout_ref.actor.policy_loss.loss_mode", "is " + c.Agent.Actor.Loss.Mode + ", which reads no advantages"
+	}
+	return "algorithm.distillation.use_task_rewards", "is false, so that nothing reads the estimator's advantages"
+}
+
+// idles returns the hyperparameter with whose value another one has no effect on the estimator, "" for none.
+func (c *Config) idles(spec advantage.Spec, name string) (by, why string) {
+	p, defaults := c.Algorithm.Params, advantage.DefaultParams()
+	if spec.ReadsWith(name, p) {
+		return "", ""
+	}
+	given := settings.Keys(&p)
+	for i, k := range settings.Keys(&defaults) {
+		q := p
+		if settings.Set(&q, k.Path, k.Value) == nil && spec.ReadsWith(name, q) {
+			return "algorithm." + k.Path, "is " + settings.Text(given[i].Value)
+		}
+	}
+	return "", ""
+}
+
+// unreadByEstimator lists the hyperparameters that the estimator does not have, or that have no effect beside others.
 func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 	name := c.Algorithm.Estimator
 	spec, err := r.Estimators.Describe(name)
@@ -97,8 +127,20 @@ func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 		return nil
 	}
 	var out []settings.Unused
+	noneBy, noneWhy := c.unreadAdvantages()
 	for _, h := range settings.Keys(&c.Algorithm.Params) {
-		if spec.Reads(h.Path) || spec.Undiscounted && h.Path == "gamma" {
+		u := settings.Unused{Path: "algorithm." + h.Path, By: "algorithm.adv_estimator"}
+		switch {
+		case noneBy != "":
+			u.By, u.Why = noneBy, noneWhy
+			out = append(out, u)
+			continue
+		case spec.Undiscounted && h.Path == "gamma":
+			continue
+		case spec.Reads(h.Path):
+			if u.By, u.Why = c.idles(spec, h.Path); u.By != "" {
+				out = append(out, u)
+			}
 			continue
 		}
 		var readers []string
@@ -107,7 +149,6 @@ func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 				readers = append(readers, other)
 			}
 		}
-		u := settings.Unused{Path: "algorithm." + h.Path, By: "algorithm.adv_estimator"}
 		u.Why = fmt.Sprintf("%s does not read it; these do: %s", name, strings.Join(readers, ", "))
 		if ofNext(u.Path) {
 			u.Why += " (bi_level_gae of system: next)"
@@ -131,6 +172,7 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	chosen, given := published, &c.Agent.Actor.Loss
 	chosen.Loss.DistillKL, chosen.Loss.SDFTMode, chosen.Loss.DistillPG = given.DistillKL, given.SDFTMode, given.DistillPG
 	chosen.Loss.DistillLow, chosen.Loss.DistillHigh = given.DistillLow, given.DistillHigh
+	chosen.ClipLow, chosen.ClipHigh = c.Agent.Actor.ClipLow, c.Agent.Actor.ClipHigh
 	if chosen.Loss.SDFTMode == "sampled_token" {
 		chosen.Loss.SDFTAlpha = 1 // no other is allowed
 	}
@@ -156,10 +198,10 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 			u.Why = mode + " does not read it with its other settings"
 			for _, s := range given.switches() {
 				with, without := b, chosen
-				s.undo(&with.Loss.Single)
-				s.undo(&without.Loss.Single)
+				s.undo(&with)
+				s.undo(&without)
 				if reads(mode, with, without) {
-					u.By, u.Why = actor+"policy_loss."+s.key, s.why
+					u.By, u.Why = actor+s.key, s.why
 					break
 				}
 			}
@@ -172,19 +214,22 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 // lossSwitch is a setting of a loss with which others have no effect, why, and how it would have to be.
 type lossSwitch struct {
 	key, why string
-	undo     func(o *loss.Single)
+	undo     func(a *ActorConfig)
 }
 
-// switches lists the settings with which others of a loss that learns from a teacher have no effect.
+// switches lists the settings with which others of a loss have no effect.
 func (l *PolicyLossConfig) switches() []lossSwitch {
 	return []lossSwitch{
-		{"distillation_loss_mode", l.DistillKL + " does not read it", func(o *loss.Single) {
-			o.DistillKL = loss.ForwardTopK
+		{"policy_loss.distillation_loss_mode", l.DistillKL + " does not read it", func(a *ActorConfig) {
+			a.Loss.DistillKL = loss.ForwardTopK
 		}},
-		{"distillation_mode", l.SDFTMode + " does not read it", func(o *loss.Single) { o.SDFTMode = "topk_logits" }},
-		{"use_policy_gradient", "is false", func(o *loss.Single) { o.DistillPG = true }},
-		{"distillation_clip_ratio_low", "takes its place", func(o *loss.Single) { o.DistillLow = nil }},
-		{"distillation_clip_ratio_high", "takes its place", func(o *loss.Single) { o.DistillHigh = nil }},
+		{"policy_loss.distillation_mode", l.SDFTMode + " does not read it", func(a *ActorConfig) {
+			a.Loss.SDFTMode = "topk_logits"
+		}},
+		{"policy_loss.use_policy_gradient", "is false", func(a *ActorConfig) { a.Loss.DistillPG = true }},
+		{"policy_loss.distillation_clip_ratio_low", "takes its place", func(a *ActorConfig) { a.Loss.DistillLow = nil }},
+		{"policy_loss.distillation_clip_ratio_high", "takes its place", func(a *ActorConfig) { a.Loss.DistillHigh = nil }},
+		{"clip_ratio_low", "takes its place", func(a *ActorConfig) { a.ClipLow = nil }},
 	}
 }
 

@@ -200,6 +200,50 @@ func TestSettingsThatTheModeOfDistillationDoesNotReadAreRefused(t *testing.T) {
 	}
 }
 
+// TestSettingsWithoutEffectBesideOthersAreRefused: those of the estimator and the clip range, by the other's name.
+func TestSettingsWithoutEffectBesideOthersAreRefused(t *testing.T) {
+	const actor, teacher = "actor_rollout_ref.actor.", "critic.kind=none actor_rollout_ref.ref.model.path=T "
+	for set, want := range map[string]string{
+		"adv_estimator=grpo norm_adv_by_std_in_grpo=false epsilon=0.5": "algorithm.epsilon is 0.5, but algorithm.norm_adv_by_std_in_grpo is false",
+		"adv_estimator=hgpo norm_adv_by_std_in_grpo=false epsilon=0.5": "",
+		"adv_estimator=grpo epsilon=0.5":                               "",
+		"adv_estimator=gigpo step_advantage_w=0 gamma=0.5":             "algorithm.gamma is 0.5, but algorithm.step_advantage_w is 0",
+		"adv_estimator=hgpo history_length=0 length_weight_alpha=2":    "algorithm.length_weight_alpha is 2.0, but algorithm.history_length is 0",
+		"adv_estimator=trajectory_bi_level_gae bi_level_mix=0 lambda_turn=0.5": "algorithm.lambda_turn is 0.5, but " +
+			"algorithm.bi_level_mix is 0",
+	} {
+		args := []string{"env=x", "rollout_manager.n_trajectory=2"}
+		for _, key := range strings.Fields(set) {
+			args = append(args, "algorithm."+key)
+		}
+		if _, err := config.Load("", args...); want == "" {
+			require.NoError(t, err, set)
+		} else {
+			require.ErrorContains(t, err, want)
+			require.NotContains(t, err.Error(), "\n", set)
+		}
+	}
+	for set, want := range map[string]string{
+		actor + "clip_ratio=0.3 " + actor + "clip_ratio_low=0.2 " + actor + "clip_ratio_high=0.4": "clip_ratio is 0.3, but " +
+			actor + "clip_ratio_low takes its place",
+		actor + "clip_ratio=0.3 " + actor + "clip_ratio_low=0.2": "",
+		teacher + actor + "policy_loss.loss_mode=ref_kl algorithm.lam=0.5": "algorithm.lam is 0.5, but " + actor +
+			"policy_loss.loss_mode is ref_kl, which reads no advantages",
+		teacher + actor + "policy_loss.loss_mode=ref_kl algorithm.adv_estimator=gdpo algorithm.gdpo_reward_keys=[a]": "is ref_kl",
+		teacher + "algorithm.distillation.kl_penalty_coef=1 algorithm.distillation.use_task_rewards=false algorithm.whiten=false": "whiten " +
+			"is false, but algorithm.distillation.use_task_rewards is false",
+		teacher + actor + "policy_loss.loss_mode=ref_kl algorithm.adv_estimator=reinforce_plus_plus algorithm.gamma=0.5 " +
+			"data.pools.gate=advantage_range": "",
+	} {
+		if _, err := config.Load("", append([]string{"env=x"}, strings.Fields(set)...)...); want == "" {
+			require.NoError(t, err, set)
+		} else {
+			require.ErrorContains(t, err, want)
+			require.NotContains(t, err.Error(), "\n", set)
+		}
+	}
+}
+
 // TestSettingsThatOthersSwitchOffAreRefused, all at once.
 func TestSettingsThatOthersSwitchOffAreRefused(t *testing.T) {
 	_, err := config.Load("", "env=x", "reward.center=true", "algorithm.kl_penalty=mse", "algorithm.lambda_turn=0.5",
