@@ -31,8 +31,8 @@ func (p Distill) Compares() Choice { return p.Over.Choice }
 // Teacher reports that p learns from a teacher: see [Teacher].
 func (Distill) Teacher() bool { return true }
 
-// Teacher reports whether a loss learns from a teacher: p has a method Teacher() bool that says so. Runs have a
-// teacher for the losses of this package only: a configuration with another one is refused.
+// Teacher reports whether a loss learns from a teacher: p has a method Teacher() bool that says so. A configuration
+// with such a loss must name one.
 func Teacher(p Policy) bool {
 	t, ok := p.(interface{ Teacher() bool })
 	return ok && t.Teacher()
@@ -118,7 +118,7 @@ func (p Distill) weigh(t *Terms, b *Batch[float64], width int) {
 func (p Distill) need(b *Batch[float64], over bool) error {
 	switch {
 	case len(b.Mask) == 0:
-	case over && b.Chosen == nil:
+	case over && len(b.Chosen) == 0:
 		return fmt.Errorf("distillation: chosen log-probs: %w", ErrMissing)
 	case !over && b.Ref == nil:
 		return fmt.Errorf("distillation: ref_log_prob: %w", ErrMissing)

@@ -140,8 +140,8 @@ func (o *Options) masked(p Policy) (Policy, error) {
 	if delta == nil {
 		return p, nil
 	}
-	if Teacher(p) {
-		return nil, setting("an off-policy mask reads advantages, which this loss does not have")
+	if Teacher(p) || ChoiceOf(p) != (Choice{}) {
+		return nil, setting("an off-policy mask reads advantages, but this loss learns from a teacher")
 	}
 	if l, ok := p.(LUSPO); ok && l.KL != NoKL {
 		return nil, setting("an off-policy mask would drop the KL inside luspo, too: set use_bias_correction_kl to false")

@@ -101,6 +101,11 @@ func TestTeachersAreBuiltFromTheirOptions(t *testing.T) {
 	require.NoError(t, err, "without a KL")
 }
 
+// onlyCompares is a custom loss that compares tokens, and does not say that it learns from a teacher.
+type onlyCompares struct{ Policy }
+
+func (onlyCompares) Compares() Choice { return Choice{ByTeacher, 2} }
+
 func TestAnyLossCanBeMasked(t *testing.T) {
 	o, delta := DefaultOptions(), 0.5
 	o.MaskThreshold = &delta
@@ -115,7 +120,14 @@ func TestAnyLossCanBeMasked(t *testing.T) {
 	if _, err := Builtin().New("reinforce", o); !errors.Is(err, ErrSetting) {
 		t.Errorf("two masks at once: %v", err)
 	}
-	o.OPSMDelta, o.KL = nil, K3
+	r := new(Registry)
+	if err := r.Register("mine", func(Options) (Policy, error) { return onlyCompares{Reinforce{}}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	o.OPSMDelta = nil
+	_, err = r.New("mine", o)
+	require.ErrorContains(t, err, "an off-policy mask reads advantages")
+	o.KL = K3
 	_, err = Builtin().New("luspo", o)
 	require.ErrorContains(t, err, "set use_bias_correction_kl to false")
 	o.MaskThreshold, o.OPSMDelta = nil, &delta

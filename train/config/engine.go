@@ -104,11 +104,7 @@ func (v *validator) refEngine(c *Config, p loss.Policy) {
 		v.Say("{%s.addresses} has servers, which score at temperature 1, but {actor_rollout_ref.rollout.temperature} is %v",
 			RefEngineKey, x)
 	}
-	if by := loss.ChoiceOf(p).By; by != "" && by != loss.ByTeacher {
-		v.Say("{actor_rollout_ref.actor.policy_loss.distillation_mode} %s needs log-probs that the servers in "+
-			"{%s.addresses} do not return, must be sampled_token, forward_cross_entropy or reverse_kl",
-			c.Agent.Actor.Loss.SDFTMode, RefEngineKey)
-	}
+	v.chosen(&c.Agent.Actor.Loss, p, "needs log-probs that the servers in {%s.addresses} do not return", RefEngineKey)
 }
 
 // engine checks the settings of servers.

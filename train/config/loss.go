@@ -25,6 +25,41 @@ func (l *PolicyLossConfig) alone() bool {
 	return slices.Contains([]string{"opd", "ref_kl", "sdft"}, l.Mode)
 }
 
+// library are the losses that are not a program's own.
+var library = loss.Builtin()
+
+// own reports whether the loss is one that the program registered.
+func (l *PolicyLossConfig) own() bool {
+	_, err := library.Describe(l.Mode)
+	return err != nil
+}
+
+// ComparedKey is the setting that says how many tokens the loss compares with a teacher, or which.
+func (l *PolicyLossConfig) ComparedKey() string {
+	key := "topk"
+	switch {
+	case l.own():
+		key = "loss_mode"
+	case l.Mode == "sdft" && l.SDFTMode == "full_logits":
+		key = "distillation_mode"
+	case l.Mode == "sdft":
+		key = "distillation_topk"
+	}
+	return "actor_rollout_ref.actor.policy_loss." + key
+}
+
+// chosen refuses a loss that compares other tokens than the teacher's likeliest ones, and says what is wrong with them.
+func (v *validator) chosen(l *PolicyLossConfig, p loss.Policy, why string, args ...any) {
+	if by := loss.ChoiceOf(p).By; by == "" || by == loss.ByTeacher {
+		return
+	}
+	key, value, must := "distillation_mode", l.SDFTMode, "be sampled_token, forward_cross_entropy or reverse_kl"
+	if l.own() {
+		key, value, must = "loss_mode", l.Mode, "compare the teacher's likeliest tokens"
+	}
+	v.Say("{actor_rollout_ref.actor.policy_loss."+key+"} %s "+why+", must "+must, append([]any{value}, args...)...)
+}
+
 // sinceSampling reports whether the ratios of the loss are to the log-probs at sampling.
 func (l *PolicyLossConfig) sinceSampling() bool {
 	return slices.Contains([]string{"dppo_prime", "ipo", "ref_kl", "dppo_skyrl"}, l.Mode)
@@ -221,9 +256,10 @@ func (v *validator) losses(c *Config, r Registries) {
 		v.refEngine(c, p)
 		v.selfDistillation(c, p)
 		v.lastClip(c, r)
-		if loss.Teacher(p) && !a.Loss.taught() {
-			v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode} %s learns from a teacher, must be opd, ref_kl or sdft: "+
-				"a run scores no teacher for other losses", a.Loss.Mode)
+		if (loss.Teacher(p) || loss.ChoiceOf(p) != loss.Choice{}) && !c.UsesReference() {
+			v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode} %s learns from a teacher, but none is named: set "+
+				"{actor_rollout_ref.ref.model.path}, {%s.addresses} or {algorithm.self_distillation.teacher}", a.Loss.Mode,
+				RefEngineKey)
 		}
 	}
 	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {
@@ -333,10 +369,8 @@ func (v *validator) selfDistillation(c *Config, p loss.Policy) {
 	if c.Rollout.UseService {
 		v.Say(key+"{rollout_manager.use_service} is true: a service has no scripts", d.Teacher)
 	}
-	if by := loss.ChoiceOf(p).By; by != "" && by != loss.ByTeacher {
-		v.Say(key+"{actor_rollout_ref.actor.policy_loss.distillation_mode} %s compares tokens that it does not choose, "+
-			"must be sampled_token, forward_cross_entropy or reverse_kl", d.Teacher, c.Agent.Actor.Loss.SDFTMode)
-	}
+	v.chosen(&c.Agent.Actor.Loss, p, "compares tokens that {algorithm.self_distillation.teacher} %s does not choose",
+		d.Teacher)
 }
 
 // bypass refuses settings that need the log-probs that bypass_mode does not compute.

@@ -46,16 +46,37 @@ func TestEveryNameHasADescription(t *testing.T) {
 	}
 }
 
-// TestRegisteredLossesLearnFromNoTeacher: without a reference policy their first update would fail.
-func TestRegisteredLossesLearnFromNoTeacher(t *testing.T) {
+// TestRegisteredLossesNeedATeacherThatIsNamed: without a reference policy their first update would fail. One that names
+// a teacher gets its log-probs; servers, and a policy that is its own teacher, choose the tokens that it compares.
+func TestRegisteredLossesNeedATeacherThatIsNamed(t *testing.T) {
 	losses := loss.Builtin()
-	require.NoError(t, losses.Register("mine", func(loss.Options) (loss.Policy, error) {
-		return loss.Distill{KL: loss.K1, Policy: loss.Reinforce{}}, nil
-	}))
-	c := config.Default()
-	c.Env.Name, c.Agent.Actor.Loss.Mode = "x", "mine"
-	require.ErrorContains(t, config.Registries{Losses: losses}.Validate(&c),
-		"policy_loss.loss_mode mine learns from a teacher, must be opd, ref_kl or sdft")
+	over := loss.Divergence{Form: loss.Tail, Choice: loss.Choice{By: loss.ByStudent, K: 2}}
+	for name, p := range map[string]loss.Policy{
+		"mine": loss.Distill{KL: loss.K1, Policy: loss.Reinforce{}}, "compares": loss.Distill{Over: over},
+	} {
+		require.NoError(t, losses.Register(name, func(loss.Options) (loss.Policy, error) { return p, nil }))
+	}
+	names := config.Registries{Losses: losses}
+	for _, c := range []struct{ name, teacher, says string }{
+		{"mine", "algorithm.kl_penalty=kl", "policy_loss.loss_mode mine learns from a teacher, but none is named: set actor_rollout_ref.ref.model.path"},
+		{"mine", "actor_rollout_ref.ref.model.path=T", ""},
+		{"mine", "actor_rollout_ref.ref.engine.addresses=[http://h:1]", ""},
+		{"mine", "algorithm.self_distillation.teacher=shortest_path", ""},
+		{"compares", "actor_rollout_ref.ref.model.path=T", ""},
+		{"compares", "actor_rollout_ref.ref.engine.addresses=[http://h:1]",
+			"loss_mode compares needs log-probs that the servers in actor_rollout_ref.ref.engine.addresses do not return, must compare the teacher's"},
+		{"compares", "algorithm.self_distillation.teacher=shortest_path", "loss_mode compares compares tokens that algorithm.self_distillation.teacher"},
+	} {
+		got, err := names.LoadConfig("", "env=x", "actor_rollout_ref.actor.policy_loss.loss_mode="+c.name, c.teacher)
+		if c.says != "" {
+			require.ErrorContains(t, err, c.says)
+			continue
+		}
+		require.NoError(t, err, "%+v", c)
+		require.True(t, got.UsesReference())
+		require.True(t, got.UsesEstimator(), "it may read advantages, too")
+		require.Empty(t, got.Notes)
+	}
 }
 
 // TestTheKLLossIsInsideThePolicyLossOrBesideIt: luspo multiplies it by its ratio, and averages it as its own terms.
