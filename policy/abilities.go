@@ -10,7 +10,7 @@ import (
 //
 //	to play        Counter, Aligner, Resumer, Bounded
 //	to encode      Encoder, Templated, ToolEncoder, SystemEncoder
-//	elsewhere      PolicySnapshotter, StepTracker, EngineSampler, WorkerSource, RowChecker
+//	elsewhere      PolicySnapshotter, StepTracker, EngineSampler, WorkerSource, RowChecker, ScoreChecker
 //	to be saved    Snapshotter, Restorer, Exporter
 //	to be recorded InputLister, BackendNamer, MetricsReporter
 
@@ -173,6 +173,12 @@ type WorkerSource interface {
 type RowChecker interface {
 	// CheckRow returns an error unless the model can read the tokens and images of a row.
 	CheckRow(tokens []int32, images []Image) error
+}
+
+// ScoreChecker is a Learner that says before the first rows which scores it does not have.
+type ScoreChecker interface {
+	// CheckScore returns the error with which Score would refuse a request, whatever the rows are.
+	CheckScore(what ScoreRequest) error
 }
 
 // Snapshotter is a Learner whose checkpoints can be written while training continues.

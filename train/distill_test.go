@@ -1,11 +1,14 @@
 package train_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/traintest"
+	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/train/config"
 )
@@ -96,6 +99,68 @@ func TestATeacherAloneNeedsNoEstimator(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, c.Notes, 1)
 	require.Contains(t, c.Notes[0].String(), "nothing is learned from its advantages")
+}
+
+// checked is a learner that knows its vocabulary.
+type checked struct {
+	*traintest.Bandit
+	asked []policy.ScoreRequest
+}
+
+func (c *checked) CheckScore(what policy.ScoreRequest) error {
+	c.asked = append(c.asked, what)
+	if what.Choice.K > len(c.Words) {
+		return fmt.Errorf("%d tokens are compared, must be 1 to %d", what.Choice.K, len(c.Words))
+	}
+	return nil
+}
+
+// TestComparedTokensAreCheckedBeforeEpisodes against the vocabulary, by the setting that says how many they are.
+func TestComparedTokensAreCheckedBeforeEpisodes(t *testing.T) {
+	for _, mode := range []string{"opd", "sdft", "vanilla"} {
+		c := traintest.Grouped()
+		c.Algorithm.Estimator, c.Critic.Kind, c.Trainer.Steps = "grpo", "none", 1
+		c.Agent.Ref.Model.Path = "teacher"
+		l := &c.Agent.Actor.Loss
+		l.Mode, l.DistillKL, l.DistillTopK, l.SDFTTopK = mode, loss.ForwardTopK, 300, 400
+		says := map[string]string{"opd": "actor_rollout_ref.actor.policy_loss.topk: 300 tokens are compared, must be 1 to 4",
+			"sdft": "policy_loss.distillation_topk: 400 tokens are compared"}[mode]
+		if mode == "vanilla" {
+			c.Agent.Ref.Model.Path = ""
+		}
+		learner := &checked{Bandit: traintest.Guesser()}
+		tr, _ := traintest.Trainer(t, c, learner.Bandit, &traintest.Arena{})
+		tr.Learner, tr.Handled = learner, []string{"actor_rollout_ref.ref.model.path"}
+		err := tr.Run(t.Context())
+		if says == "" {
+			require.NoError(t, err)
+			require.Empty(t, learner.asked)
+			continue
+		}
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, says)
+		require.Empty(t, learner.Seeds, "nothing was generated")
+		require.Len(t, learner.asked, 1)
+	}
+}
+
+// TestARegisteredLossLearnsFromTheNamedTeacher, beside the advantages that it may read.
+func TestARegisteredLossLearnsFromTheNamedTeacher(t *testing.T) {
+	losses := loss.Builtin()
+	mine := loss.Distill{KL: loss.K1, Policy: loss.Reinforce{}}
+	require.NoError(t, losses.Register("mine", func(loss.Options) (loss.Policy, error) { return mine, nil }))
+	c := traintest.Grouped()
+	c.Algorithm.Estimator, c.Critic.Kind, c.Trainer.Steps = "grpo", "none", 1
+	c.Agent.Ref.Model.Path, c.Agent.Actor.Loss.Mode = "teacher", "mine"
+	b := traintest.Guesser()
+	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr.Registries = config.Registries{Losses: losses}
+	tr.Handled = []string{"actor_rollout_ref.ref.model.path"}
+	require.NoError(t, tr.Run(t.Context()))
+	got := b.Updates[0]
+	require.Equal(t, mine, got.Objective.Policy)
+	require.Len(t, got.Batch.Reference, len(got.Batch.Tokens))
+	require.NotZero(t, slices.Max(got.Batch.Advantages))
 }
 
 // TestTheFirstTokensAreLeftOut of the loss and of its means.

@@ -71,6 +71,33 @@ func (t *Trainer) checkSelfDistillation() error {
 	return nil
 }
 
+// compared returns the tokens whose log-probs under a teacher the policy loss reads.
+func (t *Trainer) compared() (loss.Choice, error) {
+	aim, err := t.methods.names.Objective(&t.Config, 1, 1)
+	if err != nil {
+		return loss.Choice{}, fmt.Errorf("train: %w", err)
+	}
+	return loss.ChoiceOf(aim.PolicyLoss()), nil
+}
+
+// checkCompared checks that the learner can score these tokens.
+func (t *Trainer) checkCompared() error {
+	l, ok := policy.As[policy.ScoreChecker](t.Learner)
+	if !ok || t.supervises() {
+		return nil
+	}
+	choice, err := t.compared()
+	if err == nil && choice.By != "" {
+		if t.Config.TeachesItself() {
+			choice.By = loss.ByItself
+		}
+		if err = l.CheckScore(policy.ScoreRequest{Choice: choice}); err != nil {
+			err = fmt.Errorf("%w: %s: %w", config.ErrConfig, t.Config.Agent.Actor.Loss.ComparedKey(), err)
+		}
+	}
+	return err
+}
+
 // teachItself scores the rows with hints in front of them, which become the reference log-probs, and those of the
 // teacher's likeliest tokens if the loss compares some. A row that would be longer than the model reads has none.
 func (t *Trainer) teachItself(ctx context.Context, b *batch, choice loss.Choice, m track.Metrics) error {

@@ -148,13 +148,11 @@ func (t *Trainer) assess(
 		return nil, nil, err
 	}
 	clock.last = time.Now()
-	aim, err := t.methods.names.Objective(&t.Config, 1, 1)
+	choice, err := t.compared()
 	if err != nil {
-		return nil, nil, fmt.Errorf("train: %w", err)
+		return nil, nil, err
 	}
-	request := policy.ScoreRequest{
-		Entropy: entropy, SumPiSquared: t.methods.spec.Squares, Choice: loss.ChoiceOf(aim.PolicyLoss()),
-	}
+	request := policy.ScoreRequest{Entropy: entropy, SumPiSquared: t.methods.spec.Squares, Choice: choice}
 	if err := b.score(ctx, t.Learner, &t.Config, request); err != nil {
 		return nil, nil, err
 	}

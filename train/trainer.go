@@ -225,7 +225,7 @@ func (t *Trainer) checkParts(runs bool) error {
 		return fmt.Errorf("%w: reward.credit_site is section_end, but the learner (%T) does not implement policy.Aligner",
 			config.ErrConfig, t.Learner)
 	}
-	if err := t.checkSelfDistillation(); err != nil {
+	if err := errors.Join(t.checkSelfDistillation(), t.checkCompared()); err != nil {
 		return err
 	}
 	if _, ok := policy.As[policy.PolicySnapshotter](t.Learner); !ok && !t.supervises() && c.Run.Async {

@@ -13,6 +13,7 @@ var Abilities = []reflect.Type{
 	reflect.TypeFor[policy.ToolEncoder](), reflect.TypeFor[policy.SystemEncoder](),
 	reflect.TypeFor[policy.PolicySnapshotter](), reflect.TypeFor[policy.StepTracker](),
 	reflect.TypeFor[policy.EngineSampler](), reflect.TypeFor[policy.WorkerSource](), reflect.TypeFor[policy.RowChecker](),
+	reflect.TypeFor[policy.ScoreChecker](),
 	reflect.TypeFor[policy.Snapshotter](), reflect.TypeFor[policy.Restorer](), reflect.TypeFor[policy.Exporter](),
 	reflect.TypeFor[policy.InputLister](), reflect.TypeFor[policy.BackendNamer](),
 	reflect.TypeFor[policy.MetricsReporter](),

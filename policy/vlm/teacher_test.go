@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/vlmtest"
 )
@@ -29,6 +31,27 @@ func TestATeacherScoresLikeItself(t *testing.T) {
 	require.InDeltaSlice(t, own.LogProbs, got.Reference, 1e-5)
 	require.NotEqual(t, got.LogProbs, got.Reference)
 	require.Equal(t, other, m.Inputs()["reference"])
+}
+
+// TestRequestsAreCheckedBeforeRows: more tokens than the vocabulary has, a teacher with another one, and what the model
+// was opened without.
+func TestRequestsAreCheckedBeforeRows(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen3, nil)
+	m := openTiny(t, dir, Options{Reference: true})
+	vocab := m.cfg.Text.Vocab
+	for _, by := range []string{loss.ByTeacher, loss.ByStudent, loss.ByItself} {
+		require.NoError(t, m.CheckScore(policy.ScoreRequest{Choice: loss.Choice{By: by, K: vocab}}))
+		require.ErrorContains(t, m.CheckScore(policy.ScoreRequest{Choice: loss.Choice{By: by, K: vocab + 1}}),
+			fmt.Sprintf("%d tokens are compared at each position, must be 1 to %d", vocab+1, vocab))
+	}
+	other := vlmtest.Folder(t, model.Qwen3, map[string]any{"vocab_size": vocab + 8})
+	m = openTiny(t, dir, Options{Reference: true, ReferencePath: other})
+	require.NoError(t, m.CheckScore(policy.ScoreRequest{Reference: true}))
+	require.ErrorContains(t, m.CheckScore(policy.ScoreRequest{Choice: loss.Choice{By: loss.WholeVocabulary}}),
+		fmt.Sprintf("the policy has %d and the teacher %d", vocab, vocab+8))
+	m = openTiny(t, dir, Options{})
+	require.ErrorContains(t, m.CheckScore(policy.ScoreRequest{Reference: true}), "without a reference policy")
+	require.ErrorContains(t, m.CheckScore(policy.ScoreRequest{Values: true}), "without a critic")
 }
 
 // TestOpenAndCheckRefuseTeachers of which tokens would mean something else, or whose files are not those of a model.

@@ -23,6 +23,16 @@ func (m *Model) Score(
 	return m.sets.Score(ctx, learn.ScoreCall{Rows: rows, Want: want, What: what, Temperature: temperature})
 }
 
+// CheckScore implements policy.ScoreChecker.
+func (m *Model) CheckScore(what policy.ScoreRequest) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
+	}
+	return m.sets.CheckScore(what)
+}
+
 // Accumulate implements policy.Learner. It ends all conversations, because training needs their memory. After an
 // error nothing of the batch has been added, unless it says that gradients could not be summed: then
 // those of earlier calls are lost, too. If the device fails for a separate critic, the policy's gradients stay added.

@@ -28,6 +28,15 @@ func (c *Config) UsesEstimator() bool {
 	return !l.alone() && (d.Task || d.Coef == 0)
 }
 
+// UsesReference reports whether a run scores tokens with a reference policy. Losses of the program's own get its
+// log-probs if a teacher is named.
+func (c *Config) UsesReference() bool {
+	ref := &c.Agent.Ref
+	named := ref.Model.Path != "" || len(ref.Engine.Addresses) > 0 || c.Algorithm.SelfDistill.Teacher != ""
+	return c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward || c.Algorithm.Distill.Coef > 0 ||
+		c.Agent.Actor.Loss.taught() || named && c.Agent.Actor.Loss.own()
+}
+
 // TeachesItself reports whether the policy with demonstrations takes the place of the reference policy.
 func (c *Config) TeachesItself() bool {
 	return c.UsesReference() && c.Algorithm.SelfDistill.Teacher != "" && c.Trainer.Stage != StageSFT

@@ -134,15 +134,6 @@ type DistillConfig struct {
 	Task     bool    `yaml:"use_task_rewards" doc:"false leaves out the estimator's advantages, so that only the teacher is learned from"`
 }
 
-// UsesReference reports whether a run scores tokens with a reference policy. Losses of the program's own get its
-// log-probs if a teacher is named.
-func (c *Config) UsesReference() bool {
-	ref := &c.Agent.Ref
-	named := ref.Model.Path != "" || len(ref.Engine.Addresses) > 0 || c.Algorithm.SelfDistill.Teacher != ""
-	return c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward || c.Algorithm.Distill.Coef > 0 ||
-		c.Agent.Actor.Loss.taught() || named && c.Agent.Actor.Loss.own()
-}
-
 // KLConfig sets the controller of the KL penalty in the reward.
 type KLConfig struct {
 	Type    string  `yaml:"type" idle:"algorithm.use_kl_in_reward is false" doc:"fixed or adaptive"`

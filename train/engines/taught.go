@@ -23,6 +23,7 @@ type taught struct {
 var (
 	_ policy.Unwrapper       = (*taught)(nil)
 	_ policy.MetricsReporter = (*taught)(nil)
+	_ policy.ScoreChecker    = (*taught)(nil)
 )
 
 // Unwrap implements policy.Unwrapper.
@@ -74,6 +75,18 @@ func (t *taught) Score(
 	}
 	out.Chosen, out.Teacher = theirs.Chosen, theirs.Teacher
 	return out, nil
+}
+
+// CheckScore implements policy.ScoreChecker: the servers' model has the policy's tokens.
+func (t *taught) CheckScore(what policy.ScoreRequest) error {
+	l, ok := policy.As[policy.ScoreChecker](t.Learner)
+	if !ok {
+		return nil
+	}
+	if what.Reference = false; what.Choice.By == loss.ByTeacher {
+		what.Choice.By = loss.ByItself
+	}
+	return l.CheckScore(what)
 }
 
 // Gauges implements policy.MetricsReporter: those of the learner, and of the servers under names with teacher.

@@ -114,6 +114,12 @@ func TestATeacherThatDiesEndsTheRun(t *testing.T) {
 	require.NotNil(t, l)
 	_, err = r.Learner.Score(t.Context(), &policy.Rows{}, nil, policy.ScoreRequest{Reference: true}, 0.5)
 	require.ErrorContains(t, err, "the temperature is 0.5, but servers score at temperature 1")
+	check, ok := r.Learner.(policy.ScoreChecker)
+	require.True(t, ok)
+	what := policy.ScoreRequest{Reference: true, Choice: loss.Choice{By: loss.ByTeacher, K: 3}}
+	require.NoError(t, check.CheckScore(what))
+	what.Choice.K = 1 << 20
+	require.ErrorContains(t, check.CheckScore(what), "tokens are compared at each position, must be 1 to ")
 	own := loss.Choice{By: loss.ByStudent, K: 2}
 	_, err = r.Learner.Score(t.Context(), &policy.Rows{}, nil, policy.ScoreRequest{Choice: own}, 1)
 	require.ErrorContains(t, err, `the compared tokens are chosen by "student"`)

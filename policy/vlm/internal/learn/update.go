@@ -33,14 +33,8 @@ func (s *Sets) Score(ctx context.Context, c ScoreCall) (*policy.Scores, error) {
 	if err := net.CheckTemperature(c.Temperature); err != nil {
 		return nil, fmt.Errorf("vlm: score: %w", err)
 	}
-	if c.What.Reference && s.Ref == nil {
-		return nil, fmt.Errorf("vlm: score: %w: the model was opened without a reference policy", backend.ErrOption)
-	}
-	if err := s.checkChoice(c.What.Choice); err != nil {
-		return nil, fmt.Errorf("vlm: score: %w", err)
-	}
-	if c.What.Values && s.CriticOptions.Kind == NoCritic {
-		return nil, fmt.Errorf("vlm: score: %w: the model was opened without a critic", backend.ErrOption)
+	if err := s.CheckScore(c.What); err != nil {
+		return nil, err
 	}
 	leaves, err := s.Packer(s.Net).Leaves(c.Rows, c.Want) // refuses bad rows before other ranks get them
 	if err != nil {
@@ -56,6 +50,20 @@ func (s *Sets) Score(ctx context.Context, c ScoreCall) (*policy.Scores, error) {
 	}
 	out, err := s.score(s.Peers.Whole(ctx), &c, leaves)
 	return out, s.Peers.Failed(err)
+}
+
+// CheckScore refuses what the sets of weights cannot score.
+func (s *Sets) CheckScore(what policy.ScoreRequest) error {
+	if what.Reference && s.Ref == nil {
+		return fmt.Errorf("vlm: score: %w: the model was opened without a reference policy", backend.ErrOption)
+	}
+	if err := s.checkChoice(what.Choice); err != nil {
+		return fmt.Errorf("vlm: score: %w", err)
+	}
+	if what.Values && s.CriticOptions.Kind == NoCritic {
+		return fmt.Errorf("vlm: score: %w: the model was opened without a critic", backend.ErrOption)
+	}
+	return nil
 }
 
 // score is Score on this rank.
