@@ -314,9 +314,10 @@ const char *block_run(const block *b) {
 	int64_t all = 0;
 	for (int i = 0; i < PARTS; i++)
 		all += each[i];
-	float *memory = malloc(all * b->rows * sizeof *memory), *at = memory;
-	if (!memory)
+	float *memory, *at;
+	if (posix_memalign((void **)&memory, LINE, all * b->rows * sizeof *memory))
 		return no_memory;
+	at = memory;
 	for (int i = 0; i < PARTS; at += each[i++] * b->rows)
 		*to[i] = at;
 

@@ -8,9 +8,8 @@
 // tile multiplies some units of a panel, from w on, by some rows of x.
 typedef void tile(const void *w, int64_t in, const float *x, float *y);
 
-// MOST is the largest number of rows of a tile. Weights are called for AHEAD bytes before their turn, by LINEs of the
-// cache.
-enum { MOST = 8, AHEAD = 4096, LINE = 64 };
+// MOST is the largest number of rows of a tile. Weights are called for AHEAD bytes before their turn, line by line.
+enum { MOST = 8, AHEAD = 4096 };
 
 #if defined(__x86_64__)
 #include <immintrin.h>

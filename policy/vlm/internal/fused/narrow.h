@@ -7,6 +7,9 @@
 // bytes hold their scales.
 enum { PANEL = 64, SCALES = 4 };
 
+// LINE is how many bytes a line of the cache has.
+enum { LINE = 64 };
+
 // weight is a matrix [out, in]: row by row in float32, or packed. A packed one has panels of 64
 // outputs, [panels, in, 64] in bfloat16, or [panels, in + 4, 64] in int8, where the last 256
 // bytes of a panel are the outputs' scales in float32. Outputs that fill up the last panel are not read.
