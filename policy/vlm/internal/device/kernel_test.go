@@ -88,7 +88,7 @@ func TestProductsHaveTheBitsOfFewerRows(t *testing.T) {
 // those of programs that are not to have kernels.
 func TestOtherProductsStay(t *testing.T) {
 	d := devicetest.Kernels(t)
-	const n = 17
+	n := fused.MaxRows() + 1
 	x, w := draw(n*n, 1), draw(n*n, 2)
 	at := func(x []float32, row, column int) float64 { return float64(x[row*n+column]) }
 	rows := func(in []*graph.Node, to int) *graph.Node { return graph.Slice(in[0], graph.AxisRange(0, to)) }

@@ -62,9 +62,14 @@ const (
 	Scales = 4
 )
 
-// MaxRows is the largest number of rows for which products and blocks use the functions. XLA's
-// products improve with the number of rows; at 32 rows XLA takes as long.
-const MaxRows = 16
+// MaxRows is the largest number of rows for which products and blocks use the functions. XLA's products improve with the
+// number of rows, and use AVX-512 where the processor has it, which these do not in float32.
+func MaxRows() int {
+	if usesAVX512() {
+		return 32
+	}
+	return 128
+}
 
 // Bits of a Block's attribute "has".
 const (
