@@ -42,7 +42,7 @@ func draw(n int, seed uint64) []float32 {
 // lengths that vectors do not divide.
 func TestKernelsMultiply(t *testing.T) {
 	d := devicetest.Kernels(t)
-	for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 16} {
+	for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, fused.MaxRows()} {
 		for _, dims := range [][2]int{{1, 1}, {5, 3}, {8, 40}, {33, 7}, {64, 1001}, {576, 960}, {1000, 96}} {
 			in, out := dims[0], dims[1]
 			x, w := draw(rows*in, 1), draw(out*in, 2)
