@@ -39,7 +39,8 @@ func TestEnvironmentsAreShownWithTheirOptions(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "env", "show", "sokoban", "rules=legacy", "--json")), &d))
 	require.Equal(t, 0.5, d.Options["format_reward"], "the default of the legacy rules")
 	require.Contains(t, d.Prompt, "<answer>")
-	require.Regexp(t, `\n  prompts +\{"format":"\{form\}"\}\n`, succeed(t, "env", "show", "frozenlake", "prompts={format: '{form}'}"))
+	require.Regexp(t, `\n  prompts +\{"format":"\{form\}"\}\n`,
+		succeed(t, "env", "show", "frozenlake", "prompts={format: '{form}'}"))
 	require.Regexp(t, `\n  rules +lite\n`, succeed(t, "env", "show", "frozenlake"))
 	for _, k := range builtin.Kinds() {
 		if k.Defaults != nil {

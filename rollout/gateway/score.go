@@ -34,7 +34,7 @@ func (s Score) result() result { return result{Reward: &s.Reward, Success: s.Suc
 // ledger holds the rewards of an episode.
 type ledger struct {
 	rewards map[int]*float64 // by turn, and by ofEpisode
-	solved  *bool            // nil if nobody says so
+	solved  *bool            // nil if neither the agent nor the program said whether
 }
 
 // ofEpisode stands for a turn where the episode is paid.

@@ -413,7 +413,8 @@ func TestAlternativesOfAlternativesTakeNoTime(t *testing.T) {
 		}
 		defs[fmt.Sprintf("A%d", n)] = map[string]any{"anyOf": all}
 	}
-	m, err := newMapping(map[string]any{"required": []any{"a"}, "properties": map[string]any{"a": ref(0)}, "$defs": defs}, formatJSON,
+	schema := map[string]any{"required": []any{"a"}, "properties": map[string]any{"a": ref(0)}, "$defs": defs}
+	m, err := newMapping(schema, formatJSON,
 		"", nil)
 	require.NoError(t, err)
 	require.Less(t, len(m.prompt()), 2000)

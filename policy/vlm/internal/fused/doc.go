@@ -62,8 +62,8 @@ const (
 	Scales = 4
 )
 
-// MaxRows is the largest number of rows for which products and blocks use the functions. XLA's products improve with the
-// number of rows, and use AVX-512 where the processor has it, which these do not in float32.
+// MaxRows is the largest number of rows for which products and blocks use the functions. XLA's products improve
+// with the number of rows, and use AVX-512 where the processor has it; these do not in float32.
 func MaxRows() int {
 	if usesAVX512() {
 		return 32
