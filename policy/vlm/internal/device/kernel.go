@@ -111,7 +111,7 @@ func replaceProducts(
 	all []*stablehlo.Statement, packed packedForms, config []Setting,
 ) (out []*stablehlo.Statement, found bool) {
 	for _, s := range all {
-		if plainProduct(s) && (s.Inputs[0].Shape().Dimensions[0] <= fused.MaxRows() || packed[s.Inputs[1]] != nil) {
+		if plainProduct(s) && (s.Inputs[0].Shape().Dimensions[0] <= fused.MaxRows || packed[s.Inputs[1]] != nil) {
 			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: packed.replace(s.Inputs),
 				Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product, Config: config}).attributes()}
 			setOp(call, "CustomCall")

@@ -37,18 +37,22 @@ func draw(n int, seed uint64) []float32 {
 	return x
 }
 
-// Kernels take the place of the products of any shape, and the sums agree with those in
-// float64. Every number of rows has its own way through the kernel, and so have
-// lengths that vectors do not divide.
+// Kernels take the place of the products of any shape, the sums agree with those in
+// float64, and they have the same bits without AVX-512. Every number of rows has its own
+// way through the kernel, and so have lengths that vectors do not divide.
 func TestKernelsMultiply(t *testing.T) {
 	d := devicetest.Kernels(t)
-	for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, fused.MaxRows()} {
+	for _, rows := range []int{1, 2, 3, 4, 5, 6, 7, 13, fused.MaxRows} {
 		for _, dims := range [][2]int{{1, 1}, {5, 3}, {8, 40}, {33, 7}, {64, 1001}, {576, 960}, {1000, 96}} {
 			in, out := dims[0], dims[1]
 			x, w := draw(rows*in, 1), draw(out*in, 2)
 			p := product(d)
 			got := first(t, p, put(t, d, x, rows, in), put(t, d, w, out, in))
 			require.True(t, p.UsesKernels())
+			before := fused.AllowAVX512(false)
+			narrow := first(t, p, put(t, d, x, rows, in), put(t, d, w, out, in))
+			fused.AllowAVX512(before)
+			require.Equal(t, narrow, got, "%d rows, %d to %d", rows, in, out)
 			for r := range rows {
 				for o := range out {
 					want, size := 1.0, 1.0
@@ -88,7 +92,7 @@ func TestProductsHaveTheBitsOfFewerRows(t *testing.T) {
 // those of programs that are not to have kernels.
 func TestOtherProductsStay(t *testing.T) {
 	d := devicetest.Kernels(t)
-	n := fused.MaxRows() + 1
+	n := fused.MaxRows + 1
 	x, w := draw(n*n, 1), draw(n*n, 2)
 	at := func(x []float32, row, column int) float64 { return float64(x[row*n+column]) }
 	rows := func(in []*graph.Node, to int) *graph.Node { return graph.Slice(in[0], graph.AxisRange(0, to)) }

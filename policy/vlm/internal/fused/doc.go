@@ -62,14 +62,9 @@ const (
 	Scales = 4
 )
 
-// MaxRows is the largest number of rows for which products and blocks use the functions. XLA's products improve
-// with the number of rows, and use AVX-512 where the processor has it; these do not in float32.
-func MaxRows() int {
-	if usesAVX512() {
-		return 32
-	}
-	return 128
-}
+// MaxRows is the largest number of rows for which products and blocks use the functions: XLA's products improve with
+// the number of rows.
+const MaxRows = 128
 
 // Bits of a Block's attribute "has".
 const (
@@ -87,8 +82,8 @@ const ScoreRows = 64
 // they are not disabled.
 func Able() bool { return os.Getenv(Variable) != "0" && able() }
 
-// AllowAVX512 sets whether products with packed matrices and those of Scores use AVX-512 where the processor has it,
-// and returns whether they did. Results have the same bits without: tests compare them.
+// AllowAVX512 sets whether functions use AVX-512 where the processor has it, and returns whether they did. Results
+// have the same bits without: tests compare them.
 func AllowAVX512(allow bool) bool { return allowAVX512(allow) }
 
 var registered atomic.Bool

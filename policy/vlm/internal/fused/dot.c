@@ -1,5 +1,7 @@
 #include "dot.h"
 
+#include "narrow.h"
+
 // A tile is COLS rows of w, each APART rows behind the one before, against ROWS rows of x, which stay in the cache. Memory
 // is read in several places at a time, which is up to twice as fast as in one: a processor requests only some lines ahead
 // in each. Accumulators are registers, PARTS for each product: several additions at a time hide what one takes. What a
@@ -7,13 +9,40 @@
 // into the second cache; the first one is too small for it beside x.
 typedef void tile(const float *w, int64_t in, int64_t apart, const float *x, float *y, int64_t ld, const float *ahead);
 
-// held is v in a register: compilers would read it from memory again for each product.
-SIMD static inline v8 held(v8 v) {
+// A set of instructions has a vector V of EACH rows of x: of_w has 8 numbers of w for each of them, and of_x those of
+// rows p and q.
+#define avx2_TARGET SIMD
+#define avx2_V v8
+#define avx2_EACH 1
+#define avx2_of_w load
+
+// Compilers would read the vector from memory again for each product, if it were not held in a register.
+SIMD static inline v8 avx2_of_x(const float *p, const float *q) {
+	v8 v = load(p);
+	(void)q;
 #if defined(__x86_64__)
 	__asm__("" : "+x"(v));
 #endif
 	return v;
 }
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define avx512_TARGET __attribute__((target("avx512f,fma")))
+#define avx512_V v16
+#define avx512_EACH 2
+typedef float v16 __attribute__((vector_size(64)));
+
+avx512_TARGET static inline v16 avx512_of_w(const float *p) {
+	return (v16)_mm512_broadcast_f64x4(_mm256_loadu_pd((const double *)p));
+}
+
+avx512_TARGET static inline v16 avx512_of_x(const float *p, const float *q) {
+	__m512d low = _mm512_castpd256_pd512(_mm256_loadu_pd((const double *)p));
+	return (v16)_mm512_insertf64x4(low, _mm256_loadu_pd((const double *)q), 1);
+}
+#endif
 
 // rest adds the products behind the last whole vector. It is one function for all tiles, as the compiler may round it
 // otherwise in each.
@@ -24,64 +53,87 @@ __attribute__((noinline)) SIMD static float rest(const float *w, const float *x,
 }
 
 #define UNROLL _Pragma("GCC unroll 8")
-#define TILE(NAME, COLS, ROWS, PARTS)                                                                                    \
-	SIMD static void NAME(const float *w, int64_t in, int64_t apart, const float *x, float *y, int64_t ld, const float *ahead) { \
-		v8 s[COLS][ROWS][PARTS] = {{{{0}}}};                                                                             \
+#define TILE(SET, COLS, ROWS, PARTS)                                                                                     \
+	SET##_TARGET static void SET##_##COLS##x##ROWS##x##PARTS(const float *w, int64_t in, int64_t apart, const float *x,  \
+	                                                         float *y, int64_t ld, const float *ahead) {                 \
+		SET##_V s[COLS][(ROWS + SET##_EACH - 1) / SET##_EACH][PARTS] = {{{{0}}}};                                        \
 		int64_t k = 0;                                                                                                   \
 		for (; k + 8 * PARTS <= in; k += 8 * PARTS) {                                                                    \
 			if (ahead)                                                                                                   \
 				UNROLL for (int c = 0; c < COLS; c++)                                                                    \
 					__builtin_prefetch(ahead + c * apart * in + k, 0, 2);                                                \
 			UNROLL for (int p = 0; p < PARTS; p++) {                                                                     \
-				v8 a[COLS];                                                                                              \
+				SET##_V a[COLS];                                                                                         \
 				UNROLL for (int c = 0; c < COLS; c++)                                                                    \
-					a[c] = load(w + c * apart * in + k + 8 * p);                                                         \
-				UNROLL for (int r = 0; r < ROWS; r++) {                                                                  \
-					v8 b = held(load(x + r * in + k + 8 * p));                                                           \
+					a[c] = SET##_of_w(w + c * apart * in + k + 8 * p);                                                   \
+				UNROLL for (int r = 0; r < ROWS; r += SET##_EACH) {                                                      \
+					const float *at = x + r * in + k + 8 * p;                                                            \
+					SET##_V b = SET##_of_x(at, r + 1 < ROWS ? at + in : at);                                             \
 					UNROLL for (int c = 0; c < COLS; c++)                                                                \
-						s[c][r][p] += a[c] * b;                                                                          \
+						s[c][r / SET##_EACH][p] += a[c] * b;                                                             \
 				}                                                                                                        \
 			}                                                                                                            \
 		}                                                                                                                \
 		UNROLL for (int c = 0; c < COLS; c++)                                                                            \
 			UNROLL for (int r = 0; r < ROWS; r++) {                                                                      \
+				SET##_V all = s[c][r / SET##_EACH][0];                                                                   \
 				UNROLL for (int p = 1; p < PARTS; p++)                                                                   \
-					s[c][r][0] += s[c][r][p];                                                                            \
-				float z = sum(s[c][r][0]);                                                                               \
+					all += s[c][r / SET##_EACH][p];                                                                      \
+				v8 each[SET##_EACH];                                                                                     \
+				memcpy(each, &all, sizeof all);                                                                          \
+				float z = sum(each[r % SET##_EACH]);                                                                     \
 				y[r * ld + c * apart] = k < in ? rest(w + c * apart * in + k, x + r * in + k, in - k, z) : z;            \
 			}                                                                                                            \
 	}
 
-TILE(few1x1, 1, 1, 4)
-TILE(few1x2, 1, 2, 4)
-TILE(few1x3, 1, 3, 4)
-TILE(few4x1, 4, 1, 4)
-TILE(few4x2, 4, 2, 4)
-TILE(few4x3, 4, 3, 4)
-TILE(many1x1, 1, 1, 1)
-TILE(many1x2, 1, 2, 1)
-TILE(many1x3, 1, 3, 1)
-TILE(many1x4, 1, 4, 1)
-TILE(many3x1, 3, 1, 1)
-TILE(many3x2, 3, 2, 1)
-TILE(many3x3, 3, 3, 1)
-TILE(many3x4, 3, 4, 1)
+#define TILES(SET, COLS, PARTS) \
+	TILE(SET, COLS, 1, PARTS)   \
+	TILE(SET, COLS, 2, PARTS)   \
+	TILE(SET, COLS, 3, PARTS)
+#define NAMES(SET, COLS, PARTS) SET##_##COLS##x1x##PARTS, SET##_##COLS##x2x##PARTS, SET##_##COLS##x3x##PARTS
+TILES(avx2, 1, 4)
+TILES(avx2, 4, 4)
+TILES(avx2, 1, 1)
+TILE(avx2, 1, 4, 1)
+TILES(avx2, 3, 1)
+TILE(avx2, 3, 4, 1)
 
 // tiles are those for up to most rows of x, with cols rows of w and with one; ahead is for how many rows of w before
 // their turn memory is requested.
 typedef struct {
 	int64_t cols, most, ahead;
-	tile *wide[4], *one[4];
+	tile *wide[8], *one[8];
 } tiles;
 
 // few is for up to two rows of x, or what has their bits: it waits for memory alone, and requests made no difference.
-static const tiles few = {4, 3, 0, {few4x1, few4x2, few4x3}, {few1x1, few1x2, few1x3}};
-static const tiles many = {
-	3, 4, 2, {many3x1, many3x2, many3x3, many3x4}, {many1x1, many1x2, many1x3, many1x4}};
+static const tiles few = {4, 3, 0, {NAMES(avx2, 4, 4)}, {NAMES(avx2, 1, 4)}};
+static const tiles many = {3, 4, 2, {NAMES(avx2, 3, 1), avx2_3x4x1}, {NAMES(avx2, 1, 1), avx2_1x4x1}};
+
+#if defined(__x86_64__)
+#define MORE(COLS)           \
+	TILES(avx512, COLS, 1)   \
+	TILE(avx512, COLS, 4, 1) \
+	TILE(avx512, COLS, 5, 1) \
+	TILE(avx512, COLS, 6, 1) \
+	TILE(avx512, COLS, 7, 1) \
+	TILE(avx512, COLS, 8, 1)
+#define MORE_NAMES(COLS)                                                                                       \
+	NAMES(avx512, COLS, 1), avx512_##COLS##x4x1, avx512_##COLS##x5x1, avx512_##COLS##x6x1, avx512_##COLS##x7x1, \
+		avx512_##COLS##x8x1
+MORE(1)
+MORE(6)
+
+// many512 has the bits of many.
+static const tiles many512 = {6, 8, 2, {MORE_NAMES(6)}, {MORE_NAMES(1)}};
+
+static const tiles *many_tiles(void) { return use_avx512() ? &many512 : &many; }
+#else
+static const tiles *many_tiles(void) { return &many; }
+#endif
 
 SIMD void dot_rows(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld,
                    int64_t as) {
-	const tiles *t = as <= 2 ? &few : &many;
+	const tiles *t = as <= 2 ? &few : many_tiles();
 	int64_t apart = (to - from) / t->cols, end = from + apart;
 	for (int64_t i = from; i < to; i = i + 1 == end ? from + t->cols * apart : i + 1)
 		for (int64_t r = 0, rows; r < n; r += rows) {

@@ -37,8 +37,6 @@ func allowAVX512(allow bool) bool {
 	return C.allow_avx512(n) != 0
 }
 
-func usesAVX512() bool { return C.use_avx512() != 0 }
-
 func register(path string) error {
 	if !able() {
 		return errors.New("the processor has no AVX2 and FMA")

@@ -15,7 +15,7 @@ type StepKernels []device.Kernel
 
 // fusible reports whether kernels can compute these rows: few enough, unless weights are packed, and float32.
 func (s StepKernels) fusible(x *Node, weights ...*Node) bool {
-	if x.Shape().Dimensions[0] > fused.MaxRows() && !slices.ContainsFunc(weights, s.unpacked) {
+	if x.Shape().Dimensions[0] > fused.MaxRows && !slices.ContainsFunc(weights, s.unpacked) {
 		return false
 	}
 	for _, n := range slices.Concat(weights, []*Node{x}) {

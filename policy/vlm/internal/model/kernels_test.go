@@ -32,7 +32,7 @@ func TestBlockKernelsDoWhatTheGraphDoes(t *testing.T) {
 		"heads in pairs": {Hidden: 24, Heads: 2, KVHeads: 2, HeadDim: 130, FF: 1, Eps: 1e-6},
 	} {
 		b.Causal, b.Compute = true, dtypes.Float32
-		for _, rows := range []int{1, 3, fused.MaxRows()} {
+		for _, rows := range []int{1, 3, fused.MaxRows} {
 			t.Run(fmt.Sprint(name, rows), func(t *testing.T) {
 				s := newBlockStep(&b, rows)
 				programs := map[string]*device.Program{"block": s.kernel(t, d)}
