@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vagen/internal/durable"
 	"vagen/internal/regular"
 	"vagen/train/rundir"
 )
@@ -83,11 +84,7 @@ func (o Run) Write(dir string) error {
 	if was, ok, err := Recorded(dir); err != nil || ok && was == o {
 		return err
 	}
-	tmp := filepath.Join(dir, "."+rundir.OwnerName+".tmp")
-	if err := os.WriteFile(tmp, []byte(o.ID+"\n"+o.Folder+"\n"), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(tmp, filepath.Join(dir, rundir.OwnerName))
+	return durable.WriteFile(filepath.Join(dir, rundir.OwnerName), []byte(o.ID+"\n"+o.Folder+"\n"))
 }
 
 // sameFile reports whether two paths lead to the same folder.
