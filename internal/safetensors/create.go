@@ -109,25 +109,3 @@ func createTemp(path string) (*os.File, error) {
 		}
 	}
 }
-
-// writeFile replaces path atomically.
-func writeFile(path string, data []byte) error {
-	f, err := createTemp(path)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
-}

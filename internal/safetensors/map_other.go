@@ -8,6 +8,3 @@ import "os"
 func mapFile(*os.File, int64) ([]byte, error) { return nil, nil }
 
 func unmapFile([]byte) error { return nil }
-
-// syncDir does nothing: these systems offer no way to sync a folder.
-func syncDir(string) error { return nil }

@@ -17,16 +17,3 @@ func mapFile(f *os.File, size int64) ([]byte, error) {
 }
 
 func unmapFile(b []byte) error { return syscall.Munmap(b) }
-
-// syncDir makes the names in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}

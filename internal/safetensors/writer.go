@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"vagen/internal/durable"
 )
 
 // Writer writes tensors one after the other, in the order given to [Create] or
@@ -93,14 +95,7 @@ func (w *Writer) finishPart() error {
 	}
 	file := w.file
 	w.file = nil
-	err := w.out.Flush()
-	if err == nil {
-		err = file.Sync()
-	}
-	if cerr := file.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return errors.Join(w.out.Flush(), file.Sync(), file.Close())
 }
 
 // advance moves to the next tensor, and to the next file if it is in that file.
@@ -212,11 +207,11 @@ func (w *Writer) commit() error {
 	}
 	dir := filepath.Dir(w.parts[0].path)
 	if w.index != nil {
-		if err := writeFile(filepath.Join(dir, indexName), w.index); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, indexName), w.index); err != nil {
 			return err
 		}
 	}
-	return syncDir(dir)
+	return durable.Sync(dir)
 }
 
 // Close removes files that were not committed. It is safe to defer.
