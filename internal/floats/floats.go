@@ -9,6 +9,21 @@ type Float interface{ ~float32 | ~float64 }
 // Finite reports whether x is neither NaN nor infinite.
 func Finite[F Float](x F) bool { return x-x == 0 }
 
+// FromHalf widens an IEEE 754 binary16, exactly.
+func FromHalf(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	mant := uint32(h & 0x3ff)
+	switch exp := uint32(h>>10) & 0x1f; exp {
+	case 0: // zero and subnormals: mant × 2^-24
+		v := float32(mant) * (1.0 / (1 << 24))
+		return math.Float32frombits(sign | math.Float32bits(v))
+	case 31:
+		return math.Float32frombits(sign | 0x7f800000 | mant<<13)
+	default:
+		return math.Float32frombits(sign | (exp+127-15)<<23 | mant<<13)
+	}
+}
+
 // Moments are count, mean and spread of a set of numbers.
 type Moments struct {
 	N    int     `json:"count"` // how many

@@ -2,21 +2,6 @@ package safetensors
 
 import "math"
 
-// fromHalf widens an IEEE 754 binary16, exactly.
-func fromHalf(h uint16) float32 {
-	sign := uint32(h&0x8000) << 16
-	mant := uint32(h & 0x3ff)
-	switch exp := uint32(h>>10) & 0x1f; exp {
-	case 0: // zero and subnormals: mant × 2^-24
-		v := float32(mant) * (1.0 / (1 << 24))
-		return math.Float32frombits(sign | math.Float32bits(v))
-	case 31:
-		return math.Float32frombits(sign | 0x7f800000 | mant<<13)
-	default:
-		return math.Float32frombits(sign | (exp+127-15)<<23 | mant<<13)
-	}
-}
-
 // toHalf rounds to the nearest binary16, ties to even. Values from 65520 on
 // become infinite; NaN stays a NaN.
 func toHalf(v float32) uint16 {

@@ -5,14 +5,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/floats"
 )
 
 func TestEveryHalfSurvivesConversionToFloat32(t *testing.T) {
 	for h := range 1 << 16 {
-		v := fromHalf(uint16(h))
+		v := floats.FromHalf(uint16(h))
 		if h&0x7c00 == 0x7c00 && h&0x3ff != 0 {
 			require.True(t, math.IsNaN(float64(v)))
-			require.True(t, math.IsNaN(float64(fromHalf(toHalf(v)))))
+			require.True(t, math.IsNaN(float64(floats.FromHalf(toHalf(v)))))
 			continue
 		}
 		require.Equal(t, uint16(h), toHalf(v), "%#x", h)
@@ -24,7 +26,7 @@ func TestHalfKnownValues(t *testing.T) {
 		0x0001: 1.0 / (1 << 24), 0x03ff: 1023.0 / (1 << 24), 0x0400: 1.0 / (1 << 14),
 		0x3555: 0.333251953125, 0x7bff: 65504, 0xc000: -2, 0x7c00: math.Inf(1),
 	} {
-		require.Equal(t, want, float64(fromHalf(h)))
+		require.Equal(t, want, float64(floats.FromHalf(h)))
 	}
 }
 
@@ -41,7 +43,7 @@ func TestRoundingGoesToTheNearestAndTiesToEven(t *testing.T) {
 		require.Equal(t, even|0x8000, round(-mid), "%#x", lo)
 	}
 	for lo := uint16(0); lo < 0x7bff; lo++ {
-		check(t, lo, fromHalf, toHalf)
+		check(t, lo, floats.FromHalf, toHalf)
 	}
 	brain := func(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 	for lo := uint16(0); lo < 0x7f7f; lo++ {

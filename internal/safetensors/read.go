@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"vagen/internal/floats"
 )
 
 // chunkBytes is the number of bytes of a tensor in memory during a conversion. It is a
@@ -73,7 +75,7 @@ func decodeFloat32(d DType, dst []float32, src []byte) error {
 		}
 	case F16:
 		for i := range dst {
-			dst[i] = fromHalf(binary.LittleEndian.Uint16(src[2*i:]))
+			dst[i] = floats.FromHalf(binary.LittleEndian.Uint16(src[2*i:]))
 		}
 	default:
 		return wrongDType(d, "F32, F16 or BF16")

@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"strings"
 
+	"vagen/internal/floats"
 	"vagen/policy"
 	"vagen/reward"
 )
@@ -16,16 +17,13 @@ import (
 // ErrExample is wrapped by errors about files of examples and their content.
 var ErrExample = errors.New("bad example")
 
-// imageMark marks the position of an image in a message's text, as in policy.Message.
-const imageMark = "<image>"
-
 // picture reads an image of a conversation.
 type picture func() (image.Image, error)
 
 // message is one message of a conversation.
 type message struct {
 	role     policy.Role
-	text     string // with imageMark for each of pictures
+	text     string // with policy.ImageMark for each of pictures
 	pictures []picture
 	calls    string  // of tools, a JSON list; "" for none
 	weight   float64 // of the tokens of an assistant's message
@@ -249,8 +247,9 @@ func (r *reader) part(m *message, v any) (string, error) {
 		if !ok {
 			return "", fmt.Errorf(".text: it is %s, must be a text", kindOf(fields["text"]))
 		}
-		if strings.Contains(text, imageMark) {
-			return "", fmt.Errorf(".text: it contains %s, which stands for an image in texts that are no parts: use a part of type image", imageMark)
+		if strings.Contains(text, policy.ImageMark) {
+			return "", fmt.Errorf(".text: it contains %s, which stands for an image in texts that are no parts: "+
+				"use a part of type image", policy.ImageMark)
 		}
 		return text, nil
 	case "image", "image_url":
@@ -264,21 +263,21 @@ func (r *reader) part(m *message, v any) (string, error) {
 				return "", fmt.Errorf(": %w", err)
 			}
 			m.pictures = append(m.pictures, p)
-			return imageMark, nil
+			return policy.ImageMark, nil
 		}
 		p, err := pictureOf(source, r.dir)
 		if err != nil {
 			return "", fmt.Errorf(".%s: %w", kind, err)
 		}
 		m.pictures = append(m.pictures, p)
-		return imageMark, nil
+		return policy.ImageMark, nil
 	}
 	return "", fmt.Errorf(".type: it is %q, must be text, image or image_url", kind)
 }
 
 // marked sets a text whose marks stand for the record's images, in order.
 func (r *reader) marked(m *message, text string) error {
-	for range strings.Count(text, imageMark) {
+	for range strings.Count(text, policy.ImageMark) {
 		p, err := r.next()
 		if err != nil {
 			return err
@@ -338,28 +337,10 @@ func numberOf(v any) (float64, bool) {
 		return x, true
 	case []byte: // float16, the only number that parquet reads as bytes
 		if len(v) == 2 {
-			return half(binary.LittleEndian.Uint16(v)), true
+			return float64(floats.FromHalf(binary.LittleEndian.Uint16(v))), true
 		}
 	}
 	return 0, false
-}
-
-// half converts a float16.
-func half(bits uint16) float64 {
-	fraction, exponent := float64(bits&0x3ff), int(bits>>10&0x1f)
-	value := math.Ldexp(fraction, -24)
-	switch {
-	case exponent == 0x1f && fraction != 0:
-		value = math.NaN()
-	case exponent == 0x1f:
-		value = math.Inf(1)
-	case exponent > 0:
-		value = math.Ldexp(1024+fraction, exponent-25)
-	}
-	if bits&0x8000 != 0 {
-		return -value
-	}
-	return value
 }
 
 // empty reports whether a value is an empty list or text.
