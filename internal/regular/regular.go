@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 )
 
@@ -30,15 +31,24 @@ func Open(path string) (*os.File, error) {
 }
 
 // ReadFile returns the content of a regular file.
-func ReadFile(path string) ([]byte, error) {
+func ReadFile(path string) ([]byte, error) { return ReadAtMost(path, math.MaxInt64, nil) }
+
+// ReadAtMost returns the content of a regular file of at most limit bytes. The error about a larger
+// one, which is not read, wraps tooLarge.
+func ReadAtMost(path string, limit int64, tooLarge error) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	var raw bytes.Buffer
-	if info, err := f.Stat(); err == nil {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Size() > limit:
+		err = fmt.Errorf("%s: %w: it has %d bytes, at most %d bytes are allowed", path, tooLarge, info.Size(), limit)
+	default:
 		raw.Grow(int(min(info.Size(), 1<<30)) + bytes.MinRead) // the size need not be right, as below /proc
+		_, err = raw.ReadFrom(f)
 	}
-	_, err = raw.ReadFrom(f)
 	return raw.Bytes(), errors.Join(err, f.Close())
 }

@@ -46,3 +46,16 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 		require.Equal(t, raw, got, "a file whose size is given as 0")
 	}
 }
+
+// TestLargerFilesAreNotRead: the error about a file larger than the limit wraps the caller's.
+func TestLargerFilesAreNotRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte("12345"), 0o600))
+	raw, err := ReadAtMost(path, 5, fs.ErrInvalid)
+	require.NoError(t, err)
+	require.Equal(t, "12345", string(raw))
+	raw, err = ReadAtMost(path, 4, fs.ErrInvalid)
+	require.ErrorIs(t, err, fs.ErrInvalid)
+	require.ErrorContains(t, err, "it has 5 bytes, at most 4 bytes are allowed")
+	require.Empty(t, raw)
+}

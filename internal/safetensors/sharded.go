@@ -88,14 +88,7 @@ func (r *Reader) addShards(dir string, weights map[string]string, mapping bool) 
 
 // readIndex returns the weight_map of an index file.
 func readIndex(path string) (map[string]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxHeader {
-		return nil, fmt.Errorf("%w: an index of %d bytes, maximum is %d", ErrFormat, info.Size(), maxHeader)
-	}
-	raw, err := regular.ReadFile(path)
+	raw, err := regular.ReadAtMost(path, maxHeader, ErrFormat)
 	if err != nil {
 		return nil, err
 	}

@@ -137,17 +137,10 @@ func (f *folder) fetch(name string) (image.Image, error) {
 		return nil, fmt.Errorf("%w: %q is not the name of an image", ErrFormat, name)
 	}
 	path := filepath.Join(f.dir, name+".png")
-	info, err := os.Stat(path)
+	data, err := regular.ReadAtMost(path, MaxImageBytes, ErrFormat)
 	if f.lenient && errors.Is(err, fs.ErrNotExist) {
 		return Absent(name), nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > 8*maxPixels {
-		return nil, fmt.Errorf("%w: image %s has %d bytes, at most %d are allowed", ErrFormat, name, info.Size(), 8*maxPixels)
-	}
-	data, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -160,15 +160,7 @@ func readFolder(dir string) (map[string]string, error) {
 }
 
 func readFile(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return "", fmt.Errorf("%s: %w: must be a file of at most %d bytes, is %d bytes (%v)", path, fs.ErrInvalid, maxFile,
-			info.Size(), info.Mode())
-	}
-	raw, err := regular.ReadFile(path)
+	raw, err := regular.ReadAtMost(path, maxFile, fs.ErrInvalid)
 	return strings.TrimSuffix(string(raw), "\n"), err
 }
 

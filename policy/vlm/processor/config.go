@@ -182,14 +182,7 @@ func LoadConfig(dir string) (Config, error) {
 }
 
 func readJSON(path string, dst any) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Size() > maxConfigFile {
-		return fmt.Errorf("%s: %w: %d bytes, allowed %d", path, ErrConfig, info.Size(), maxConfigFile)
-	}
-	raw, err := regular.ReadFile(path)
+	raw, err := regular.ReadAtMost(path, maxConfigFile, ErrConfig)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type files map[string][]byte
 func Load(dir string) (*Tokenizer, error) {
 	all := files{}
 	for _, name := range fileNames {
-		raw, err := readFile(filepath.Join(dir, name))
+		raw, err := regular.ReadAtMost(filepath.Join(dir, name), maxFile, ErrFormat)
 		if errors.Is(err, fs.ErrNotExist) && name != tokenizerFile {
 			continue
 		}
@@ -56,17 +56,6 @@ func Load(dir string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer: %s: %w", dir, err)
 	}
 	return t, nil
-}
-
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("%s: %w: found %d bytes, at most %d are allowed", path, ErrFormat, info.Size(), maxFile)
-	}
-	return regular.ReadFile(path)
 }
 
 // Save writes the tokenizer's files into dir, which must exist, exactly as they
