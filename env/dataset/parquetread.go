@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -168,7 +169,7 @@ func (in *intake) episode(v any) (Episode, []error) {
 	i := &r.Info
 	return Episode{
 		Name: i.Name, Env: name, Config: opts.config, Seed: *i.Seed, Limits: i.Limits, StateReward: opts.reward,
-		Tag: i.Tag, Source: orElse(r.Source, "default"), Split: orElse(i.Split, "default"), Legacy: i.Rules != "lite",
+		Tag: i.Tag, Source: cmp.Or(r.Source, "default"), Split: cmp.Or(i.Split, "default"), Legacy: i.Rules != "lite",
 	}, nil
 }
 

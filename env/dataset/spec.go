@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -148,8 +149,8 @@ func (f *File) Episodes() ([]Episode, error) {
 	for i := range f.Specs {
 		s := &f.Specs[i]
 		e := Episode{
-			Name: s.Name, Env: orElse(s.env, s.Name), Config: s.Config, Limits: s.Limits, StateReward: s.StateReward,
-			Tag: s.Tag, Source: orElse(s.Source, "default"), Split: orElse(s.Split, "default"), Entry: i,
+			Name: s.Name, Env: cmp.Or(s.env, s.Name), Config: s.Config, Limits: s.Limits, StateReward: s.StateReward,
+			Tag: s.Tag, Source: cmp.Or(s.Source, "default"), Split: cmp.Or(s.Split, "default"), Entry: i,
 		}
 		if s.Weight != nil {
 			e.Weight = *s.Weight
@@ -162,11 +163,4 @@ func (f *File) Episodes() ([]Episode, error) {
 		}
 	}
 	return out, nil
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }

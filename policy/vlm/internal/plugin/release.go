@@ -19,6 +19,7 @@ import (
 	"github.com/gomlx/go-xla/installer"
 
 	"vagen/internal/origin"
+	"vagen/internal/transport"
 )
 
 // ReleaseVersion is the release of the CPU plugin that go-xla v0.4.1 was tested
@@ -120,20 +121,12 @@ func (r *release) url(ctx context.Context, platform string) (string, error) {
 	defer timer.Stop()
 	select {
 	case <-q.done:
-		return q.url, withoutURL(q.err)
+		return q.url, transport.Cause(q.err) // its address is long and repeated
 	case <-timer.C:
 		return "", fmt.Errorf("no answer within %v", r.lookupTimeout)
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-}
-
-// withoutURL removes the address, which is long and repeated, from a network error.
-func withoutURL(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
-	}
-	return err
 }
 
 // startLookup starts a look-up, or reuses one that an earlier call stopped waiting for: the
