@@ -12,7 +12,7 @@ type Part struct {
 // Parts is the reward of one turn in its components, in the environment's order.
 type Parts []Part
 
-// add adds a part, unless its value is 0.
+// Add adds a part, unless its value is 0.
 func (p *Parts) Add(name string, value float64) {
 	if value != 0 {
 		*p = append(*p, Part{Name: name, Value: value})

@@ -34,8 +34,8 @@ type live struct {
 
 	sys         env.Observation
 	observation env.Observation
-	cut         bool // shown was cut to the budget
-	unchecked   bool // shown has not been checked against the budget
+	cut         bool // observation was cut to the budget
+	unchecked   bool // observation has not been checked against the budget
 
 	// Of a Caller.
 	refused error           // why the last call got no response
@@ -340,7 +340,7 @@ func (p *Player) measure(l *live, c policy.Completion) {
 	}
 }
 
-// append adds a completion's tokens to the row; said is the number of its responses
+// append adds a completion's tokens to the row; responses is the number of its responses
 // so far. Either all responses of a conversation have tokens, or none has.
 func (row *Row) append(c policy.Completion, responses int, summary bool) error {
 	if has := len(c.Tokens) > 0; responses > 0 && has != (row.Turns() > 0) {

@@ -51,7 +51,7 @@ func (s *Server) begin() error {
 func (s *Server) end() { s.work.Done() }
 
 // callWithTimeout runs f on its own goroutine, with a time limit of CallTimeout, and converts
-// its panic to an error. ctx is the request's. When ctx ends, guard returns, but f
+// its panic to an error. ctx is the request's. When ctx ends, callWithTimeout returns, but f
 // continues: interrupting a step would leave the environment in an unknown state.
 // after runs when f has returned; release, which may run more than once, runs at
 // CallTimeout at the latest.

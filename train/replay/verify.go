@@ -29,8 +29,8 @@ type VerifyOptions struct {
 //
 // A step can be replayed if its episodes are stored and the checkpoint directly before it
 // exists; step 1 needs none. The steps are drawn with o.Seed. On the kind of machine
-// that the run was trained on a replay must equal the record bit by bit; elsewhere it must be
-// within proof.LogProbTolerance and proof.MetricTolerance, and the report says so.
+// that the run was trained on a replay must equal the record bit by bit; elsewhere its
+// log-probs must be within proof.LogProbTolerance and its metrics close, and the report says so.
 func Verify(ctx context.Context, path string, o VerifyOptions) (*proof.Report, error) {
 	r, err := proof.Verify(ctx, path)
 	if err != nil || r.Facts == nil {

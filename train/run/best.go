@@ -23,7 +23,7 @@ func (f *Folder) SaveBest(ctx context.Context, b train.Best, save func(ctx conte
 	})
 }
 
-// SaveExport atomically creates the folder hf/step_<n>, whose files save writes to an empty
+// saveExport atomically creates the folder hf/step_<n>, whose files save writes to an empty
 // folder, and returns its path.
 func (f *Folder) saveExport(step int, save func(dir string) error) (string, error) {
 	name := filepath.Join(exportFolder, fmt.Sprint(rundir.StepPrefix, step))

@@ -32,7 +32,7 @@ func Prepare(
 	return envs, levels, err
 }
 
-// OpenLevels opens the start states of a configuration, sets the configuration's values that
+// openLevels opens the start states of a configuration, sets the configuration's values that
 // depend on them, and creates the judge of state rewards.
 func openLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*train.Levels, error) {
 	l, err := readLevels(ctx, c, envs)

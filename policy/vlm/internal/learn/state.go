@@ -31,7 +31,7 @@ func (l *Learner) SendState(ctx context.Context, to *nodes.Link) error {
 	return l.Adam.V.Each(nil, send)
 }
 
-// ReceiveState replaces weights and moments by those that sendState sends.
+// ReceiveState replaces weights and moments by those that SendState sends.
 func (l *Learner) ReceiveState(ctx context.Context, from *nodes.Link) error {
 	raw, err := from.Receive(ctx, 8)
 	if err != nil {
