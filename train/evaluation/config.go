@@ -163,12 +163,16 @@ func splitEnvs(raw []byte) (envs, rest []byte, names []string) {
 	return envs, rest, names
 }
 
-var fromEnv = regexp.MustCompile(`\$\{oc\.env:([A-Za-z_]\w*)(?:,([^}\n]*))?\}`)
+// fromEnv matches references to environment variables, and lines that are comments, which have none.
+var fromEnv = regexp.MustCompile(`(?m)^[ \t]*#.*|\$\{oc\.env:([A-Za-z_]\w*)(?:,([^}\n]*))?\}`)
 
 // expandEnv replaces ${oc.env:NAME} and ${oc.env:NAME,default} by environment variables.
 func expandEnv(raw []byte) (out []byte, faults []error) {
 	out = fromEnv.ReplaceAllFunc(raw, func(text []byte) []byte {
 		m := fromEnv.FindSubmatch(text)
+		if m[1] == nil {
+			return text
+		}
 		if v, ok := os.LookupEnv(string(m[1])); ok && !strings.ContainsAny(v, "\n\r") {
 			return []byte(v)
 		}

@@ -24,6 +24,7 @@ import (
 
 const evalText = `
 fileroot: ${oc.env:NOT_SET,runs}
+# a comment refers to nothing: ${oc.env:NOT_SET}
 datasets: []
 envs:
   - name: FrozenLake
