@@ -28,14 +28,17 @@ type draftCase struct {
 
 func draftCases() map[string]draftCase {
 	plain := policy.Sampling{Temperature: 1, MaxTokens: 23}
+	long := policy.Sampling{Temperature: 1, MaxTokens: 70} // beyond a recent segment
 	stopping := policy.Sampling{Temperature: 0.7, TopP: 0.9, TopK: 50, MaxTokens: 21, StopStrings: letters}
 	stopped := func(s policy.Stop) func(t *testing.T, all []policy.Completion) {
 		return func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, s)) }
 	}
 	return map[string]draftCase{
 		"pictures": {family: model.Qwen25VL, sampling: plain, rows: 2, image: true},
-		"end tokens": {family: model.Qwen3, changes: Object{"eos_token_id": firstBytes, "num_hidden_layers": 1}, sampling: plain,
-			rows: 2, xla: true, check: stopped(policy.StopEnd)},
+		"end tokens": {family: model.Qwen3, changes: Object{"eos_token_id": firstBytes, "num_hidden_layers": 1},
+			sampling: long, rows: 2, xla: true, check: stopped(policy.StopEnd)},
+		"flushed": {family: model.Qwen3, changes: shallow, sampling: long, rows: 2, xla: true}, // the same programs
+		"alone":   {family: model.Qwen3, changes: shallow, sampling: long, rows: 1},
 		"stop strings": {family: model.Llama, changes: shallow, sampling: stopping, rows: 2,
 			check: stopped(policy.StopString)},
 		"forced tokens": {family: model.Qwen2, changes: shallow, rows: 2,
@@ -43,8 +46,6 @@ func draftCases() map[string]draftCase {
 			check: func(t *testing.T, all []policy.Completion) {
 				require.True(t, slices.ContainsFunc(all, func(c policy.Completion) bool { return len(c.Forced) > 0 }))
 			}},
-		"alone, flushed": {family: model.Qwen3, changes: shallow, rows: 1, xla: true,
-			sampling: policy.Sampling{Temperature: 1, MaxTokens: 70}},
 		"packed":   {family: model.Qwen3, changes: shallow, sampling: plain, rows: 2, packed: dtypes.Int8},
 		"adapters": {family: model.Qwen2, changes: shallow, options: Options{LoRA: Adapters()}, sampling: plain, rows: 2},
 	}
@@ -88,12 +89,12 @@ func (c *draftCase) played(t *testing.T, dir string, o Options) (all []policy.Co
 	return all, order, m
 }
 
-// Responses with drafts have the tokens and log-probs of those without, bit for bit, and take fewer passes.
+// Responses with drafts have the tokens and log-probs of those without, bit for bit, and take fewer passes. Cases run
+// one after another, because one loads what another has compiled.
 func TestDraftsChangeNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range draftCases() {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			dir := Folder(t, c.family, c.changes)
 			all := []Options{c.options}
 			if c.xla {

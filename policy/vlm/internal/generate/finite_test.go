@@ -62,7 +62,7 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 			check(m, text+" "+name, o)
 		}
 	}
-	compiled := New(t, model.Qwen3, Options{Backend: Backend()})
+	compiled := Open(t, Folder(t, model.Qwen3, shallow), Options{Backend: Backend()})
 	poisonRow(t, compiled, "lm_head.weight", row, NotFinite["NaN"])
 	check(compiled, "compiled", policy.Sampling{Temperature: 1, TopK: 3, TopP: 0.5, MinP: 0.1})
 }
@@ -71,7 +71,7 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 // bit-identical results.
 func TestNumbersThatAreNotFiniteEndTheirConversationAlone(t *testing.T) {
 	t.Parallel()
-	m := New(t, model.Qwen3, Options{Backend: Backend()})
+	m := Open(t, Folder(t, model.Qwen3, shallow), Options{Backend: Backend()})
 	o := policy.Sampling{Temperature: 1, MaxTokens: 6}
 	prompts := []policy.Prompt{
 		{Conversation: 1, Messages: Say("go left"), Seed: 1}, {Conversation: 2, Messages: Say("the goal"), Seed: 2},

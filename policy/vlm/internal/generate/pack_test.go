@@ -74,7 +74,7 @@ func TestPackedWeightsWriteLikeTheWeights(t *testing.T) {
 // On XLA, where kernels read packed weights, one token and several in a loop are the same bit for bit, and the
 // log-probs are those of pure Go, which unpacks the weights.
 func TestKernelsWriteWithPackedWeights(t *testing.T) {
-	dir, o := Folder(t, model.Qwen3, nil), policy.Sampling{Temperature: 1, MaxTokens: 5}
+	dir, o := Folder(t, model.Qwen3, shallow), policy.Sampling{Temperature: 1, MaxTokens: 5}
 	var all []Stories
 	for _, options := range []Options{{}, xlaOptions(t, Options{}), xlaOptions(t, Options{TokensPerCall: 4})} {
 		m := Open(t, dir, options)

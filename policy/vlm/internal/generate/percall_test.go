@@ -97,8 +97,8 @@ func stops(all []policy.Completion, s policy.Stop) (inside int) {
 	return inside
 }
 
-// perCallCases are of one family and one number of rows where the case allows: one of them loads what another has
-// compiled.
+// perCallCases are of one family and one number of rows where the case allows, and run one after another: one of them
+// loads what another has compiled.
 func perCallCases() []perCallCase {
 	plain := policy.Sampling{Temperature: 1, MaxTokens: 37}
 	stopping := policy.Sampling{Temperature: 0.7, TopP: 0.9, TopK: 50, MaxTokens: 21, StopStrings: letters}
@@ -155,7 +155,7 @@ func perCallCases() []perCallCase {
 				return 3
 			}), 1, 31),
 		},
-		{ // far from "thinking", which has the same programs
+		{
 			name: "thinking between tags", family: model.Qwen2, changes: shallow, sampling: tagged,
 			turns: turnsOf(questions(8, false), 1, 31), check: forced,
 		},
@@ -206,7 +206,6 @@ func TestTokensPerCallChangeNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range perCallCases() {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
 			dir := Folder(t, c.family, c.changes)
 			if c.options.LoRA != nil { // adapters that change something, trained in pure Go
 				m := Open(t, dir, Options{LoRA: c.options.LoRA})
@@ -240,9 +239,9 @@ func TestTokensPerCallChangeNothing(t *testing.T) {
 // A call that is cancelled between programs leaves nothing behind, and other conversations
 // continue. The test compiles programs that TestTokensPerCallChangeNothing, which runs later, loads.
 func TestCallsOfSeveralTokensCanBeCancelled(t *testing.T) {
-	dir := Folder(t, model.Qwen2, nil)
+	dir := Folder(t, model.Qwen2, shallow)
 	o := policy.Sampling{Temperature: 1, MaxTokens: 33}
-	prompts := questions(4, false)
+	prompts := questions(8, false)
 	one := Open(t, dir, xlaOptions(t, Options{TokensPerCall: 1}))
 	m := Open(t, dir, xlaOptions(t, Options{TokensPerCall: 8}))
 	before, _ := m.Dev.Live()
