@@ -75,13 +75,11 @@ func TestOldEpisodesRepeatThemselves(t *testing.T) {
 			}
 			metrics, updates := play(1, func() {})
 			require.NotEqual(t, updates[0].Batch.OldLogProbs, updates[len(updates)-1].Batch.OldLogProbs, "it learns")
-			for _, procs := range []int{1, 2} {
-				before := runtime.GOMAXPROCS(procs)
-				for _, workers := range []int{1, 2, 8} {
-					m, u := play(workers, func() { time.Sleep(rand.N(time.Millisecond)) })
-					require.Equal(t, metrics, m, "N = %d, %s: %d processors, %d workers", n, harness, procs, workers)
-					require.Equal(t, updates, u)
-				}
+			for _, on := range []struct{ workers, procs int }{{2, 1}, {8, 2}} {
+				before := runtime.GOMAXPROCS(on.procs)
+				m, u := play(on.workers, func() { time.Sleep(rand.N(time.Millisecond)) })
+				require.Equal(t, metrics, m, "N = %d, %s: %+v", n, harness, on)
+				require.Equal(t, updates, u)
 				runtime.GOMAXPROCS(before)
 			}
 		}
@@ -159,21 +157,21 @@ func TestOldEpisodesResumeFromEveryCheckpoint(t *testing.T) {
 // interruption.
 func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
 	for staleness := range 4 {
-		for _, phase := range []string{"collect", "score", "update"} {
-			t.Run(fmt.Sprint("staleness ", staleness, " ", phase), func(t *testing.T) {
-				t.Parallel()
-				interruptRuns(t, staleness, phase)
-			})
-		}
+		t.Run(fmt.Sprint("staleness ", staleness), func(t *testing.T) {
+			t.Parallel()
+			c := childRun(staleness)
+			c.Trainer.Steps = 6
+			whole := filepath.Join(t.TempDir(), "whole")
+			require.NoError(t, trainIn(t.Context(), whole, c, nil))
+			want := traintest.Files(t, whole)
+			for _, phase := range []string{"collect", "score", "update"} {
+				t.Run(phase, func(t *testing.T) { interruptRuns(t, c, staleness, phase, want) })
+			}
+		})
 	}
 }
 
-func interruptRuns(t *testing.T, staleness int, phase string) {
-	c := childRun(staleness)
-	c.Trainer.Steps = 6
-	whole := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, trainIn(t.Context(), whole, c, nil))
-	want := traintest.Files(t, whole)
+func interruptRuns(t *testing.T, c config.Config, staleness int, phase string, want map[string]string) {
 	for call := 1; staleness == 0 || call <= 9; call += 2 {
 		dir := filepath.Join(t.TempDir(), "run")
 		ctx, cancel := context.WithCancel(t.Context())
