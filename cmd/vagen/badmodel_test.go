@@ -6,7 +6,6 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -37,8 +36,6 @@ func TestDamagedModelsAreReported(t *testing.T) {
 		harm func(dir string)
 		want []string
 	}{
-		"unknown architecture": {func(dir string) { config(dir, "model_type", "mamba") },
-			[]string{`"mamba"`, "qwen2_5_vl", "llama"}},
 		"impossible sizes": {func(dir string) {
 			config(dir, "num_attention_heads", 0)
 			config(dir, "num_hidden_layers", 2_000_000_000)
@@ -47,13 +44,6 @@ func TestDamagedModelsAreReported(t *testing.T) {
 		"cut short": {func(dir string) {
 			require.NoError(t, os.Truncate(filepath.Join(dir, file), 500_000))
 		}, []string{file, "is truncated"}},
-		"empty": {func(dir string) {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o644))
-		}, []string{file, "0 bytes"}},
-		"overlapping":  {func(dir string) { move(t, filepath.Join(dir, file), -4) }, []string{file, "overlaps"}},
-		"out of range": {func(dir string) { move(t, filepath.Join(dir, file), 1<<40) }, []string{file, "outside the"}},
-		"not a number": {func(dir string) { notANumber(t, filepath.Join(dir, file)) },
-			[]string{file, ".weight: entry ", " is NaN, must be finite"}},
 		"tensors that do not fit": {func(dir string) { reshape(t, filepath.Join(dir, file)) }, []string{
 			"in 3 places", "norm.weight [96] is missing", "norm1.weight has shape [1 64], must be [64]",
 			"up_proj.weight [288 96] is missing"}},
@@ -73,37 +63,6 @@ func TestDamagedModelsAreReported(t *testing.T) {
 			}
 		}
 	}
-}
-
-// notANumber makes the last entry of the last tensor NaN.
-func notANumber(t *testing.T, name string) {
-	t.Helper()
-	raw, err := os.ReadFile(name)
-	require.NoError(t, err)
-	copy(raw[len(raw)-4:], []byte{0xff, 0xff, 0xff, 0xff}) // for float32 and bfloat16
-	require.NoError(t, os.WriteFile(name, raw, 0o644))
-}
-
-// move shifts the offset of the second tensor.
-func move(t *testing.T, name string, by int64) {
-	t.Helper()
-	raw, err := os.ReadFile(name)
-	require.NoError(t, err)
-	n := 8 + int(raw[0]) + int(raw[1])<<8 + int(raw[2])<<16
-	var header map[string]any
-	require.NoError(t, json.Unmarshal(raw[8:n], &header))
-	for _, tensor := range header {
-		at, ok := tensor.(map[string]any)["data_offsets"].([]any)
-		if ok && at[0].(float64) > 0 && (by > 0 || at[0].(float64) < 400_000) {
-			at[0], at[1] = at[0].(float64)+float64(by), at[1].(float64)+float64(by)
-			break
-		}
-	}
-	text, err := json.Marshal(header)
-	require.NoError(t, err)
-	size := len(text)
-	head := []byte{byte(size), byte(size >> 8), byte(size >> 16), 0, 0, 0, 0, 0}
-	require.NoError(t, os.WriteFile(name, slices.Concat(head, text, raw[n:]), 0o644))
 }
 
 // reshape removes two tensors and changes the shape of a third.
