@@ -52,7 +52,7 @@ type turn struct {
 
 func (t turn) wrap(s string) string {
 	if t.trim {
-		s = strings.TrimSpace(s)
+		s = strings.TrimFunc(s, jinja.Space)
 	}
 	if t.quote {
 		s = jinja.Quote(s)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -96,4 +97,73 @@ func (c *recordedChat) check(t *testing.T, tally *golden.Tally, tok *Tokenizer) 
 		require.NoError(t, err)
 		golden.Equal(t, tally, "opened", opened, c.Rendered)
 	}
+}
+
+// TestConversationsWithQwen35: the text is the template's where that only concatenates. Where it rewrites what was
+// written, the text goes on from there, and what it raises for is refused, except the system message of a teacher.
+func TestConversationsWithQwen35(t *testing.T) {
+	found := 0
+	for _, dir := range golden.Models(t) {
+		if !strings.HasPrefix(filepath.Base(dir), "qwen3_5") {
+			continue
+		}
+		found++
+		tok, err := Load(filepath.Join(dir, "checkpoint"))
+		require.NoError(t, err)
+		chat, err := tok.Chat(nil)
+		require.NoError(t, err)
+		const ask = "<|im_end|>\n<|im_start|>assistant\n<think>\n"
+		opening, err := chat.Open([]Message{Text(RoleSystem, " S\n"), Text(RoleUser, "\x1c one\x1f ")})
+		require.NoError(t, err)
+		require.Equal(t, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\none"+ask, opening, "trimmed as by Python")
+		for _, told := range []string{"two", "<tool_response>\nwall\n</tool_response>"} {
+			next, err := chat.Continue([]Message{Text(RoleUser, told)}, EndedTurn)
+			require.NoError(t, err)
+			require.Equal(t, "\n<|im_start|>user\n"+told+ask, next)
+		}
+		written, err := chat.Written("<think>\nbecause\n</think>\n\nUp")
+		require.NoError(t, err)
+		require.Equal(t, "because\n</think>\n\nUp", written)
+		require.Equal(t, strings.TrimSuffix(opening, "<think>\n"), chat.Finished(opening), "as an earlier response")
+
+		alone, err := chat.Render([]Message{Text(RoleSystem, "S")})
+		require.NoError(t, err)
+		require.Equal(t, "<|im_start|>system\nS<|im_end|>\n", alone, "the template demands a user")
+		for want, second := range map[string]Message{
+			"must be the first message": Text(RoleSystem, "S"), "messages of role tool": Text(RoleTool, "x"),
+			"an image in a assistant message": withImage(RoleAssistant, "", ""),
+		} {
+			_, err := chat.Open([]Message{Text(RoleUser, "one"), second})
+			require.ErrorContains(t, err, want)
+		}
+		_, err = chat.Open([]Message{withImage(RoleSystem, "S", ""), Text(RoleUser, "one")})
+		require.ErrorContains(t, err, "an image in a system message")
+	}
+	require.Positive(t, found)
+}
+
+// kept is Qwen3.5's template as the released Qwen3.6 and Qwen3.8 have it: preserve_thinking keeps earlier reasoning.
+const kept = `{%- for m in messages %}{%- set t = m.content|trim %}{%- set why = '' %}` +
+	`{%- if '</think>' in t %}{%- set why = t.split('</think>')[0].split('<think>')[-1]|trim %}` +
+	`{%- set t = t.split('</think>')[-1].lstrip('\n') %}{%- endif %}` +
+	`{{- '<|im_start|>' + m.role + '\n' }}{%- if m.role == 'assistant' and preserve_thinking %}` +
+	`{{- '<think>\n' + why + '\n</think>\n\n' }}{%- endif %}{{- t + '<|im_end|>\n' }}{%- endfor %}` +
+	`{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>\n' }}{%- endif %}`
+
+// TestPreservedThinkingIsShown: the template begins every response that it shows with a thought, and a request opens
+// one.
+func TestPreservedThinkingIsShown(t *testing.T) {
+	for preserve, shown := range map[bool]string{true: "<think>\n\n</think>\n\n", false: ""} {
+		chat, err := withTemplate(t, kept, map[string]any{"preserve_thinking": preserve})
+		require.NoError(t, err)
+		require.Equal(t, "<think>\n", chat.Opened())
+		require.True(t, chat.RewritesHistory())
+		got, err := chat.Open([]Message{Text(RoleUser, "a"), Text(RoleAssistant, "b"), Text(RoleUser, "c")})
+		require.NoError(t, err)
+		require.Equal(t, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"+shown+
+			"b<|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n<think>\n", got)
+	}
+	tok := tiny(t)
+	tok.template = kept
+	require.NoError(t, tok.CheckVariables(map[string]any{"preserve_thinking": true}))
 }

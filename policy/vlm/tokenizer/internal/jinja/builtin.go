@@ -88,12 +88,15 @@ var globals = map[string]function{
 	},
 }
 
+// Space is Python's str.isspace, with which it strips and splits texts: it has four separators more than Unicode.
+func Space(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+
 // strip is Python's str.strip, lstrip or rstrip: it removes white space, or the
 // characters given as argument.
 func strip(name string, left, right bool) function {
 	return func(st *state, line int, args []any, kw map[string]any) any {
 		s := requireString(line, name, args[0])
-		drop := unicode.IsSpace
+		drop := Space
 		if given := arg(args, kw, 1, "chars", nil); given != nil {
 			chars := requireString(line, name, given)
 			st.countSteps(line, len(chars)/4)
@@ -173,7 +176,7 @@ var textMethods = map[string]method{
 			st.alloc(line, listEntry*strings.Count(s, by))
 			parts = strings.SplitN(s, by, limit)
 		} else if limit < 0 {
-			parts = strings.Fields(s)
+			parts = strings.FieldsFunc(s, Space)
 		} else {
 			failAt(line, "split by white space with a limit is not supported")
 		}
