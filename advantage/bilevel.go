@@ -44,22 +44,22 @@ func (l BiLevel) run(c *call) error {
 		return err
 	}
 	c.mask = c.lossMask()
-	for row := range c.rows() {
-		lo, hi := c.row(row)
-		last, end := lastTrue(c.mask[lo:hi]), lastTrue(c.turnEnds[lo:hi])
-		if end > last || last >= 0 && !c.turnEnds[lo+last] {
+	for row := range c.Rows() {
+		lo, hi := c.Row(row)
+		last, end := lastTrue(c.mask[lo:hi]), lastTrue(c.TurnEnd[lo:hi])
+		if end > last || last >= 0 && !c.TurnEnd[lo+last] {
 			return fmt.Errorf("turn_end: row %d: last token under the mask at %d, last turn end at %d: %w",
 				row, last, end, ErrNoTurnEnd)
 		}
-		token := recursion{gamma: l.Gamma, decay: l.Gamma * l.Lambda}
-		turn := recursion{gamma: l.TurnGamma, decay: l.TurnGamma * l.Lambda}
+		token := newRecursion(l.Gamma, l.Lambda)
+		turn := newRecursion(l.TurnGamma, l.Lambda)
 		for t := hi - 1; t >= lo; t-- {
 			switch {
-			case c.turnEnds[t] && c.mask[t]:
+			case c.TurnEnd[t] && c.mask[t]:
 				c.token(t, &turn)
 				token.acc, token.next = turn.acc, turn.next
-			case c.turnEnds[t]: // turn ends outside the mask also end turns
-				turn.step(float64(c.rewards[t]), float64(c.values[t]))
+			case c.TurnEnd[t]: // turn ends outside the mask also end turns
+				turn.step(float64(c.Rewards[t]), float64(c.Values[t]))
 			case c.mask[t]:
 				c.token(t, &token)
 			}

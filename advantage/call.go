@@ -11,19 +11,9 @@ import (
 // call is one call of Estimate: inputs, outputs and memory that calls reuse, in one place.
 // Numbers are stored in float32; all arithmetic is in float64.
 type call struct {
-	spec    *Spec
-	offsets []int
+	spec *Spec
 
-	rewards, values                []float32
-	attention, loss, gae, turnEnds []bool
-	group, trajectory, turn        []int
-	baselines                      []float32
-	states, next                   []uint64
-	components                     [][]float32
-	componentWeights               []float64
-	agent                          []int
-	before                         []float64 // running baselines
-	logProbs, squares, weights     []float32
+	Batch // without the columns that the estimator does not read; Loss is Response if the batch has that
 
 	adv, ret  []float32
 	mask      []bool  // the mask that the estimator works under
@@ -62,30 +52,32 @@ type memory struct {
 
 // estimate runs an estimator's core on a batch. The core gets the estimator as an argument
 // instead of capturing it, so that a call allocates nothing.
-func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call) error) error {
+func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call) error) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("advantage: %s: %w", name, err)
+		}
+	}()
 	if dst == nil {
-		return fmt.Errorf("advantage: %s: result: %w", name, ErrNil)
-	}
-	if b == nil {
-		return fmt.Errorf("advantage: %s: batch: %w", name, ErrNil)
+		return fmt.Errorf("result: %w", ErrNil)
 	}
 	if err := b.Check(); err != nil {
-		return fmt.Errorf("advantage: %s: %w", name, err)
+		return err
 	}
 	dst.Resize(b.Tokens())
 	if err := checkShared(dst, dst.mem.spareValueMask, b); err != nil {
-		return fmt.Errorf("advantage: %s: %w", name, err)
+		return err
 	}
 	c := &dst.mem.call
 	*c = callOf(b, dst.mem)
 	c.spec = &specs[slices.IndexFunc(specs, func(s Spec) bool { return s.Name == name })]
 	c.adv, c.ret = dst.Advantages, dst.Returns
 	if !c.spec.Critic {
-		c.values = nil // not read, so not checked either
+		c.Values = nil // not checked either
 	}
 	clear(c.adv)
 	clear(c.ret)
-	err := run(e, c)
+	err = run(e, c)
 	dst.ValueMask, dst.TurnID, dst.Raw = c.valueMask, c.turnID, c.raw
 	if err == nil {
 		dst.Unread = c.unread()
@@ -94,26 +86,16 @@ func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call)
 		}
 	}
 	*c = call{}
-	if err != nil {
-		return fmt.Errorf("advantage: %s: %w", name, err)
-	}
-	return nil
+	return err
 }
 
-// callOf returns a call with the columns of a batch.
+// callOf returns a call for a batch.
 func callOf(b *Batch, mem *memory) call {
-	loss := b.Loss
+	c := call{Batch: *b, memory: mem}
 	if len(b.Response) > 0 {
-		loss = b.Response
+		c.Loss = b.Response
 	}
-	return call{
-		offsets: b.Offsets, rewards: b.Rewards, values: b.Values,
-		attention: b.Attention, loss: loss, gae: b.GAE, turnEnds: b.TurnEnd,
-		group: b.Group, trajectory: b.Trajectory, turn: b.Turn,
-		baselines: b.Baselines, states: b.States, next: b.Next,
-		components: b.Components, componentWeights: b.ComponentWeights,
-		agent: b.Agent, before: b.Running, logProbs: b.LogProbs, squares: b.SumPiSquared, weights: b.Weights, memory: mem,
-	}
+	return c
 }
 
 // unread counts the rewards other than 0 on tokens that the estimator does not read.
@@ -123,14 +105,14 @@ func (c *call) unread() int {
 	case c.spec.Rewards == SiteAll && !c.maskOnly:
 		return 0
 	case c.spec.Rewards == SiteTurnEnd:
-		read = c.turnEnds
+		read = c.TurnEnd
 	case c.spec.TurnEnds:
-		read, also = c.mask, c.turnEnds
+		read, also = c.mask, c.TurnEnd
 	default:
 		read = c.mask
 	}
 	n := 0
-	for i, r := range c.rewards {
+	for i, r := range c.Rewards {
 		if r != 0 && !read[i] && (also == nil || !also[i]) {
 			n++
 		}
@@ -138,16 +120,9 @@ func (c *call) unread() int {
 	return n
 }
 
-func (c *call) rows() int { return max(0, len(c.offsets)-1) }
-
-func (c *call) tokens() int { return len(c.rewards) }
-
-// row returns the start and end of a row.
-func (c *call) row(i int) (lo, hi int) { return c.offsets[i], c.offsets[i+1] }
-
 // publishValueMask allocates a value mask, all false, and sets all returns to IgnoreReturn.
 func (c *call) publishValueMask() {
-	c.spareValueMask = resize(c.spareValueMask, c.tokens())
+	c.spareValueMask = resize(c.spareValueMask, c.Tokens())
 	clear(c.spareValueMask)
 	c.valueMask = c.spareValueMask
 	for t := range c.ret {
@@ -157,7 +132,7 @@ func (c *call) publishValueMask() {
 
 // publishTurnID publishes the turns of all episodes.
 func (c *call) publishTurnID(e *episodes) {
-	c.spareTurnID = resize(c.spareTurnID, c.tokens())
+	c.spareTurnID = resize(c.spareTurnID, c.Tokens())
 	c.turnID = c.spareTurnID
 	for k := range e.count() {
 		c.numberTurns(e.rows(k))
@@ -166,26 +141,26 @@ func (c *call) publishTurnID(e *episodes) {
 
 // attentionMask returns Attention, or a mask of all tokens.
 func (c *call) attentionMask() []bool {
-	if len(c.attention) > 0 {
-		return c.attention
+	if len(c.Attention) > 0 {
+		return c.Attention
 	}
-	for len(c.ones) < c.tokens() {
+	for len(c.ones) < c.Tokens() {
 		c.ones = append(c.ones, true)
 	}
-	return c.ones[:c.tokens()]
+	return c.ones[:c.Tokens()]
 }
 
 // lossMask returns Loss, or attention without a loss mask.
 func (c *call) lossMask() []bool {
-	if len(c.loss) > 0 {
-		return c.loss
+	if len(c.Loss) > 0 {
+		return c.Loss
 	}
 	return c.attentionMask()
 }
 
 // needValues returns an error for a non-empty batch without values.
 func (c *call) needValues() error {
-	if len(c.values) == 0 && c.tokens() > 0 {
+	if len(c.Values) == 0 && c.Tokens() > 0 {
 		return fmt.Errorf("values: %w", ErrNoCritic)
 	}
 	return nil
@@ -193,7 +168,7 @@ func (c *call) needValues() error {
 
 // needTurnEnds returns an error for a batch without turn ends.
 func (c *call) needTurnEnds() error {
-	if len(c.turnEnds) == 0 && c.tokens() > 0 {
+	if len(c.TurnEnd) == 0 && c.Tokens() > 0 {
 		return fmt.Errorf("turn_end: %w", ErrNoMask)
 	}
 	return nil
@@ -230,17 +205,17 @@ func firstError(errs ...error) error {
 }
 
 // token moves the recursion over a token and stores its advantage and return.
-func (c *call) token(t int, s *recursion) { c.step(t, float64(c.rewards[t]), s) }
+func (c *call) token(t int, s *recursion) { c.step(t, float64(c.Rewards[t]), s) }
 
 // step is token with another reward.
 func (c *call) step(t int, reward float64, s *recursion) {
-	value := float64(c.values[t])
+	value := float64(c.Values[t])
 	a := s.step(reward, value)
 	c.adv[t], c.ret[t] = float32(a), float32(a+value)
 }
 
-// turnEnds separate adjacent runs of tokens under the mask.
-func (c *call) endsTurn(t int) bool { return len(c.turnEnds) > 0 && c.turnEnds[t] }
+// endsTurn reports whether a token ends a turn although the next one may be under the mask, too.
+func (c *call) endsTurn(t int) bool { return len(c.TurnEnd) > 0 && c.TurnEnd[t] }
 
 // nextTurn returns the first turn at t or later: its first token and the token after its
 // last one, both hi if there is none. A turn is a run of tokens under the mask; if the batch
@@ -271,6 +246,24 @@ func (c *call) previousTurn(lo, t int) (start, end int) {
 	return t, end
 }
 
+// eachTurn calls f for the turns of a row in order.
+func (c *call) eachTurn(row int, f func(start, end int)) {
+	lo, hi := c.Row(row)
+	for start, end := c.nextTurn(lo, hi); start < end; start, end = c.nextTurn(end, hi) {
+		f(start, end)
+	}
+}
+
+// turnsBack calls f for the turns of an episode's rows, the last one first.
+func (c *call) turnsBack(rows []int, f func(start, end int)) {
+	for i := len(rows) - 1; i >= 0; i-- {
+		lo, hi := c.Row(rows[i])
+		for start, end := c.previousTurn(lo, hi); start < end; start, end = c.previousTurn(lo, start) {
+			f(start, end)
+		}
+	}
+}
+
 // sum adds the numbers in order.
 func sum(x []float32) float64 {
 	total := 0.0
@@ -283,9 +276,9 @@ func sum(x []float32) float64 {
 // maskedSum returns the sum of the row's rewards under the mask.
 func (c *call) maskedSum(row int) float64 {
 	total := 0.0
-	for t := c.offsets[row]; t < c.offsets[row+1]; t++ {
+	for t := c.Offsets[row]; t < c.Offsets[row+1]; t++ {
 		if c.mask[t] {
-			total += float64(c.rewards[t])
+			total += float64(c.Rewards[t])
 		}
 	}
 	return total
@@ -327,14 +320,14 @@ func count(mask []bool) int {
 // returns the moments of the advantages over a mask, none without one.
 func (c *call) check(over []bool) (Moments, error) {
 	c.copyBack()
-	values := c.values
+	values := c.Values
 	if len(values) == 0 {
-		values = c.rewards
+		values = c.Rewards
 	}
 	var bad float32 // x − x is 0 for finite numbers and NaN for others
 	var s floats.Sums
 	for t, a := range c.adv {
-		bad += (c.rewards[t] - c.rewards[t]) + (values[t] - values[t]) + (a - a) + (c.ret[t] - c.ret[t])
+		bad += (c.Rewards[t] - c.Rewards[t]) + (values[t] - values[t]) + (a - a) + (c.ret[t] - c.ret[t])
 		if over != nil && over[t] {
 			s.Add(float64(a))
 		}
@@ -342,7 +335,7 @@ func (c *call) check(over []bool) (Moments, error) {
 	if bad == 0 {
 		return Moments(s.Moments()), nil
 	}
-	return Moments{}, firstError(c.finite("rewards", c.rewards), c.finite("values", c.values),
+	return Moments{}, firstError(c.finite("rewards", c.Rewards), c.finite("values", c.Values),
 		c.finite("advantages", c.adv), c.finite("returns", c.ret))
 }
 
@@ -353,10 +346,10 @@ func (c *call) finite(name string, x []float32) error {
 		return nil
 	}
 	row := 0
-	for c.offsets[row+1] <= at {
+	for c.Offsets[row+1] <= at {
 		row++
 	}
-	return fmt.Errorf("%s: row %d, position %d: %v: %w", name, row, at-c.offsets[row], x[at], ErrNotFinite)
+	return fmt.Errorf("%s: row %d, position %d: %v: %w", name, row, at-c.Offsets[row], x[at], ErrNotFinite)
 }
 
 // notFinite returns the position of the first number that is not finite, -1 if there is none.

@@ -28,9 +28,9 @@ func (g GAE) run(c *call) error {
 		return err
 	}
 	c.mask = c.attentionMask()
-	for row := range c.rows() {
-		s := recursion{gamma: g.Gamma, decay: g.Gamma * g.Lambda}
-		for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
+	for row := range c.Rows() {
+		s := newRecursion(g.Gamma, g.Lambda)
+		for lo, t := c.Offsets[row], c.Offsets[row+1]-1; t >= lo; t-- {
 			c.token(t, &s)
 		}
 	}

@@ -57,14 +57,13 @@ func (g GDPO) run(c *call) error {
 	if err := c.checkComponents(g.OverRows); err != nil {
 		return err
 	}
-	c.mask = c.lossMask()
-	c.perRow = resize(c.perRow, c.rows())
+	c.perRow = resize(c.perRow, c.Rows())
 	clear(c.perRow)
 	if g.OverRows {
 		c.sumOverRows(groups, scores)
 		return c.finishBroadcast(c.perRow)
 	}
-	for k := range max(1, len(c.components)) {
+	for k := range max(1, len(c.Components)) {
 		weight := c.component(k, scores)
 		groups.score(scores)
 		for row, s := range scores {
@@ -79,11 +78,11 @@ func (g GDPO) run(c *call) error {
 
 // sumOverRows sets perRow to the advantages of GDPO over rows.
 func (c *call) sumOverRows(groups *groups, scores []float64) {
-	c.ids = append(c.ids[:0], c.group...)
-	has := resize(c.counted, c.rows())
+	c.ids = resize(c.ids, c.Rows())
+	has := resize(c.counted, c.Rows())
 	c.counted = has
 	clear(has)
-	for k := range max(1, len(c.components)) {
+	for k := range max(1, len(c.Components)) {
 		weight := c.component(k, scores)
 		copy(c.ids, groups.of)
 		for row, s := range scores {
@@ -115,32 +114,32 @@ func (c *call) sumOverRows(groups *groups, scores []float64) {
 
 // component sets the scores to a component, if the batch has any, and returns its weight.
 func (c *call) component(k int, scores []float64) float64 {
-	if len(c.components) == 0 {
+	if len(c.Components) == 0 {
 		return 1
 	}
-	for row, r := range c.components[k] {
+	for row, r := range c.Components[k] {
 		scores[row] = float64(r)
 	}
-	if len(c.componentWeights) == 0 {
+	if len(c.ComponentWeights) == 0 {
 		return 1
 	}
-	return c.componentWeights[k]
+	return c.ComponentWeights[k]
 }
 
 // checkComponents returns an error for components or weights of the wrong number, and for
 // numbers that are not finite; NaN may be allowed.
 func (c *call) checkComponents(missing bool) error {
-	if n := len(c.componentWeights); n != 0 && n != len(c.components) {
-		return fmt.Errorf("component_weights: %d for %d components: %w", n, len(c.components), ErrLength)
+	if n := len(c.ComponentWeights); n != 0 && n != len(c.Components) {
+		return fmt.Errorf("component_weights: %d for %d components: %w", n, len(c.Components), ErrLength)
 	}
-	for k, w := range c.componentWeights {
+	for k, w := range c.ComponentWeights {
 		if w-w != 0 {
 			return fmt.Errorf("component_weights[%d]: %v: %w", k, w, ErrNotFinite)
 		}
 	}
-	for k, of := range c.components {
-		if len(of) != c.rows() {
-			return fmt.Errorf("components[%d]: length %d: %w (must be %d, the number of rows)", k, len(of), ErrLength, c.rows())
+	for k, of := range c.Components {
+		if len(of) != c.Rows() {
+			return fmt.Errorf("components[%d]: length %d: %w (must be %d, the number of rows)", k, len(of), ErrLength, c.Rows())
 		}
 		for row, r := range of {
 			if r-r != 0 && !(missing && r != r) {

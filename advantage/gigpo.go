@@ -59,25 +59,28 @@ func (g GiGPO) run(c *call) error {
 	for i, r := range steps.returns {
 		steps.returns[i] = float64(g.StepWeight * steps.groups.compare(i, r, g.NormByStd, eps, 0))
 	}
-	c.publishTurnID(e)
-	for k := range e.count() {
-		c.spreadTurns(e.rows(k), episodeScores[k], steps.returns[steps.start[k]:])
-	}
-	copy(c.ret, c.adv)
-	_, err = c.check(nil)
-	return err
-}
-
-// spreadTurns gives the tokens of each turn of an episode base plus the turn's number.
-func (c *call) spreadTurns(rows []int, base float64, turns []float64) {
-	turn := 0
-	for _, row := range rows {
-		lo, hi := c.row(row)
-		for start, end := c.nextTurn(lo, hi); start < end; start, end = c.nextTurn(end, hi) {
-			c.spread(start, end, float32(base+turns[turn]))
-			turn++
+	for k, s := range episodeScores {
+		for i := steps.start[k]; i < steps.end(k); i++ {
+			steps.returns[i] += s
 		}
 	}
+	return c.finishTurns(e, steps.returns)
+}
+
+// finishTurns gives the tokens of each turn its number, in the order of steps.
+func (c *call) finishTurns(e *episodes, turns []float64) error {
+	c.publishTurnID(e)
+	for k := range e.count() {
+		for _, row := range e.rows(k) {
+			c.eachTurn(row, func(start, end int) {
+				c.spread(start, end, float32(turns[0]))
+				turns = turns[1:]
+			})
+		}
+	}
+	copy(c.ret, c.adv)
+	_, err := c.check(nil)
+	return err
 }
 
 // steps are the turns of the distinct rows, row by row in stitched order.
@@ -104,15 +107,11 @@ type stepKey struct {
 func (c *call) steps(e *episodes, gamma float64) (*steps, error) {
 	s := &c.memory.steps
 	s.first = append(s.first[:0], 0)
-	for row := range c.rows() {
+	for row := range c.Rows() {
 		s.first = append(s.first, s.first[row]+c.countTurns(row))
 	}
-	if n := s.first[c.rows()]; len(c.states) != n {
-		kind := ErrLength
-		if len(c.states) == 0 {
-			kind = ErrNoGroup
-		}
-		return nil, fmt.Errorf("states: %d keys for %d turns: %w", len(c.states), n, kind)
+	if err := oneEach("states", c.States, s.first[c.Rows()]); err != nil {
+		return nil, err
 	}
 	s.start, s.returns, s.ids = s.start[:0], s.returns[:0], s.ids[:0]
 	if s.number == nil {
@@ -123,9 +122,9 @@ func (c *call) steps(e *episodes, gamma float64) (*steps, error) {
 		from := len(s.returns)
 		s.start = append(s.start, from)
 		for _, row := range e.rows(k) {
-			c.turnRewards(row, s)
-			for _, state := range c.states[s.first[row]:s.first[row+1]] {
-				s.ids = append(s.ids, s.id(stepKey{c.group[row], state}))
+			c.eachTurn(row, func(start, end int) { s.returns = append(s.returns, sum(c.Rewards[start:end])) })
+			for _, state := range c.States[s.first[row]:s.first[row+1]] {
+				s.ids = append(s.ids, s.id(stepKey{c.Group[row], state}))
 			}
 		}
 		for i := len(s.returns) - 2; i >= from; i-- {
@@ -135,6 +134,17 @@ func (c *call) steps(e *episodes, gamma float64) (*steps, error) {
 	s.groups.assign(s.ids)
 	s.groups.score(s.returns)
 	return s, nil
+}
+
+// oneEach returns an error unless there is one key for each turn.
+func oneEach(name string, keys []uint64, turns int) error {
+	switch len(keys) {
+	case turns:
+		return nil
+	case 0:
+		return fmt.Errorf("%s: 0 keys for %d turns: %w", name, turns, ErrNoGroup)
+	}
+	return fmt.Errorf("%s: %d keys for %d turns: %w", name, len(keys), turns, ErrLength)
 }
 
 // end returns the turn after the last one of episode k.
@@ -157,17 +167,6 @@ func (s *steps) id(key stepKey) int {
 // countTurns returns the number of turns in a row.
 func (c *call) countTurns(row int) int {
 	n := 0
-	lo, hi := c.row(row)
-	for start, end := c.nextTurn(lo, hi); start < end; start, end = c.nextTurn(end, hi) {
-		n++
-	}
+	c.eachTurn(row, func(int, int) { n++ })
 	return n
-}
-
-// turnRewards appends the summed reward of each turn of the row.
-func (c *call) turnRewards(row int, s *steps) {
-	lo, hi := c.row(row)
-	for start, end := c.nextTurn(lo, hi); start < end; start, end = c.nextTurn(end, hi) {
-		s.returns = append(s.returns, sum(c.rewards[start:end]))
-	}
 }

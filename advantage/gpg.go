@@ -43,6 +43,5 @@ func (GPG) run(c *call) error {
 		}
 		scores[row] = alpha * s
 	}
-	c.mask = c.lossMask()
 	return c.finishBroadcast(scores)
 }

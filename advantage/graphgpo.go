@@ -1,9 +1,6 @@
 package advantage
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // GraphGPO rewards the turns of a group by how near they come to success in the graph of the
 // states that the group's episodes visited:
@@ -58,12 +55,8 @@ func (g GraphGPO) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	if len(c.next) != len(c.states) {
-		kind := ErrLength
-		if len(c.next) == 0 {
-			kind = ErrNoGroup
-		}
-		return fmt.Errorf("next: %d keys for %d turns: %w", len(c.next), len(c.states), kind)
+	if err := oneEach("next", c.Next, len(c.States)); err != nil {
+		return err
 	}
 	s.link(c, e)
 	s.measure(groups)
@@ -84,13 +77,7 @@ func (g GraphGPO) run(c *call) error {
 	for i, r := range s.returns {
 		total[i] += float64(g.EpisodeWeight * s.groups.compare(i, r, g.NormByStd, eps, r))
 	}
-	c.publishTurnID(e)
-	for k := range e.count() {
-		c.spreadTurns(e.rows(k), 0, total[s.start[k]:])
-	}
-	copy(c.ret, c.adv)
-	_, err = c.check(nil)
-	return err
+	return c.finishTurns(e, total)
 }
 
 // link sets shared to the numbers of the states after the turns, and the distances of the
@@ -99,8 +86,8 @@ func (s *steps) link(c *call, e *episodes) {
 	s.shared, s.distance = s.shared[:0], s.distance[:0]
 	for k := range e.count() {
 		for _, row := range e.rows(k) {
-			for _, state := range c.next[s.first[row]:s.first[row+1]] {
-				s.shared = append(s.shared, s.id(stepKey{c.group[row], state}))
+			for _, state := range c.Next[s.first[row]:s.first[row+1]] {
+				s.shared = append(s.shared, s.id(stepKey{c.Group[row], state}))
 			}
 		}
 	}

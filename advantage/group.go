@@ -57,14 +57,15 @@ func (g *groups) score(scores []float64) {
 
 // scoredGroups sorts the batch's rows into their groups, and returns these and
 // the sum of each row's rewards over all its tokens. The caller may overwrite
-// the scores.
+// the scores. The mask is the loss mask.
 func (c *call) scoredGroups() (*groups, []float64, error) {
-	if len(c.group) == 0 && c.rows() > 0 {
+	if len(c.Group) == 0 && c.Rows() > 0 {
 		return nil, nil, fmt.Errorf("group: %w", ErrNoGroup)
 	}
+	c.mask = c.lossMask()
 	g := &c.groups
-	g.assign(c.group)
-	c.scores = resize(c.scores, c.rows())
+	g.assign(c.Group)
+	c.scores = resize(c.scores, c.Rows())
 	for row := range c.scores {
 		c.scores[row] = c.rowSum(row)
 	}
@@ -72,10 +73,22 @@ func (c *call) scoredGroups() (*groups, []float64, error) {
 	return g, c.scores, nil
 }
 
+// compareRows gives every token under the loss mask what of returns for its row and the row's score.
+func (c *call) compareRows(of func(g *groups, row int, score float64) float64) error {
+	g, scores, err := c.scoredGroups()
+	if err != nil {
+		return err
+	}
+	for row, s := range scores {
+		scores[row] = of(g, row, s)
+	}
+	return c.finishBroadcast(scores)
+}
+
 // broadcast sets advantage and return of every token under the mask to its row's advantage.
 func (c *call) broadcast(advantages []float64) {
 	for row, a := range advantages {
-		lo, hi := c.row(row)
+		lo, hi := c.Row(row)
 		c.spread(lo, hi, float32(a))
 		copy(c.ret[lo:hi], c.adv[lo:hi])
 	}

@@ -39,15 +39,9 @@ func (g GRPO) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	groups, scores, err := c.scoredGroups()
-	if err != nil {
-		return err
-	}
-	for row, s := range scores {
-		scores[row] = groups.compare(row, s, g.NormByStd, eps, s)
-	}
-	c.mask = c.lossMask()
-	return c.finishBroadcast(scores)
+	return c.compareRows(func(groups *groups, row int, s float64) float64 {
+		return groups.compare(row, s, g.NormByStd, eps, s)
+	})
 }
 
 // compare returns the advantage of an item over its group, and alone for the

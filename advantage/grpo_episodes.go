@@ -43,7 +43,7 @@ func (eg EpisodeGRPO) run(c *call) error {
 		}
 	}
 	g.score(scores)
-	c.perRow = resize(c.perRow, c.rows())
+	c.perRow = resize(c.perRow, c.Rows())
 	for row, k := range e.of {
 		s := scores[k]
 		if !eg.Joined {
@@ -55,4 +55,4 @@ func (eg EpisodeGRPO) run(c *call) error {
 }
 
 // rowSum returns the sum of all rewards of a row.
-func (c *call) rowSum(row int) float64 { return sum(c.rewards[c.offsets[row]:c.offsets[row+1]]) }
+func (c *call) rowSum(row int) float64 { return sum(c.Rewards[c.Offsets[row]:c.Offsets[row+1]]) }

@@ -64,7 +64,7 @@ func (c *call) longest(e *episodes, g *groups) []lengths {
 	for k := range c.lengths {
 		var n lengths
 		for _, row := range e.rows(k) {
-			lo, hi := c.row(row)
+			lo, hi := c.Row(row)
 			out := float64(count(c.mask[lo:hi]))
 			n[0] += out
 			n[1] += float64(count(attention[lo:hi])) - out

@@ -70,13 +70,7 @@ func (h HGPO) run(c *call) error {
 	for i := range m.sum {
 		m.sum[i] /= m.weight[i] + eps
 	}
-	c.publishTurnID(e)
-	for k := range e.count() {
-		c.spreadTurns(e.rows(k), 0, m.sum[s.start[k]:])
-	}
-	copy(c.ret, c.adv)
-	_, err = c.check(nil)
-	return err
+	return c.finishTurns(e, m.sum)
 }
 
 // mixture is a weighted sum for each turn.
@@ -144,7 +138,7 @@ func (c *call) episodeTurns(e *episodes, s *steps, scores []float64) {
 			scores[k] += c.rowSum(row)
 		}
 		for i := s.start[k]; i < s.end(k); i++ {
-			s.ids[i], s.returns[i] = c.group[e.rows(k)[0]], scores[k]
+			s.ids[i], s.returns[i] = c.Group[e.rows(k)[0]], scores[k]
 		}
 	}
 	s.groups.assign(s.ids)

@@ -33,13 +33,13 @@ func (l Lite) run(c *call) error {
 		return err
 	}
 	c.mask = c.lossMask()
-	for row := range c.rows() {
-		s := recursion{gamma: l.Gamma, decay: l.Gamma * l.Lambda}
-		for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
+	for row := range c.Rows() {
+		s := newRecursion(l.Gamma, l.Lambda)
+		for lo, t := c.Offsets[row], c.Offsets[row+1]-1; t >= lo; t-- {
 			if c.mask[t] {
 				c.token(t, &s)
 			} else {
-				c.adv[t], c.ret[t] = float32(s.acc), float32(s.acc+float64(c.values[t]))
+				c.adv[t], c.ret[t] = float32(s.acc), float32(s.acc+float64(c.Values[t]))
 			}
 		}
 	}

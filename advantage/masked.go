@@ -34,12 +34,12 @@ func (m Masked) run(c *call) error {
 	if err := firstError(unit("gamma", m.Gamma), unit("lambda", m.Lambda), c.needValues()); err != nil {
 		return err
 	}
-	if len(c.gae) == 0 && c.tokens() > 0 {
+	if len(c.GAE) == 0 && c.Tokens() > 0 {
 		return fmt.Errorf("gae: %w", ErrNoMask)
 	}
-	c.mask = c.gae
-	for row := range c.rows() {
-		s := recursion{gamma: m.Gamma, decay: m.Gamma * m.Lambda}
+	c.mask = c.GAE
+	for row := range c.Rows() {
+		s := newRecursion(m.Gamma, m.Lambda)
 		c.maskedRow(row, &s)
 	}
 	return c.whiten(m.Whiten, Whitening{}, c.mask, false)
@@ -47,7 +47,7 @@ func (m Masked) run(c *call) error {
 
 // maskedRow applies the recursion to the tokens of a row under the mask.
 func (c *call) maskedRow(row int, s *recursion) {
-	for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
+	for lo, t := c.Offsets[row], c.Offsets[row+1]-1; t >= lo; t-- {
 		if c.mask[t] {
 			c.token(t, s)
 		}

@@ -36,21 +36,16 @@ func (m MaxRL) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	g, scores, err := c.scoredGroups()
-	if err != nil {
-		return err
-	}
-	for row, s := range scores {
+	return c.compareRows(func(g *groups, row int, s float64) float64 {
 		k := g.of[row]
 		switch mean := g.mean[k]; {
 		case m.Guarded && mean > 0x1p-22*math.Sqrt(g.m2[k]/float64(g.size[k])):
-			scores[row] = (s - mean) / mean
+			return (s - mean) / mean
 		case m.Guarded:
-			scores[row] = 0
+			return 0
 		case g.size[k] > 1:
-			scores[row] = (s - mean) / (mean + eps)
+			return (s - mean) / (mean + eps)
 		}
-	}
-	c.mask = c.lossMask()
-	return c.finishBroadcast(scores)
+		return s
+	})
 }

@@ -44,7 +44,7 @@ func (g NoConcat) run(c *call) error {
 	}
 	c.publishValueMask()
 	for k := range e.count() {
-		s := recursion{gamma: g.Gamma, decay: g.Gamma * g.Lambda}
+		s := newRecursion(g.Gamma, g.Lambda)
 		rows := e.rows(k)
 		for i := len(rows) - 1; i >= 0; i-- {
 			g.row(c, rows[i], &s)
@@ -54,14 +54,14 @@ func (g NoConcat) run(c *call) error {
 }
 
 func (g NoConcat) row(c *call, row int, s *recursion) {
-	lo, hi := c.row(row)
+	lo, hi := c.Row(row)
 	m := c.rowMask(row)
 	anchor, value := slices.Index(m, true), 0.0
 	if g.Last {
 		anchor = lastTrue(m)
 	}
 	if anchor >= 0 {
-		value = float64(c.values[lo+anchor])
+		value = float64(c.Values[lo+anchor])
 	}
 	a := s.step(c.maskedSum(row), value)
 	c.spread(lo, hi, float32(a))

@@ -28,13 +28,12 @@ func (OPO) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.mask = c.lossMask()
 	// The group's spread is not needed; its place holds the summed lengths.
 	weighted, lengths := g.mean, g.m2
 	clear(weighted)
 	clear(lengths)
 	for row, s := range scores {
-		l := float64(count(c.mask[c.offsets[row]:c.offsets[row+1]]))
+		l := float64(count(c.mask[c.Offsets[row]:c.Offsets[row+1]]))
 		weighted[g.of[row]] += float64(l * s)
 		lengths[g.of[row]] += l
 	}

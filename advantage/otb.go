@@ -50,19 +50,18 @@ func (o OptimalBaseline) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	for i, x := range [...][]float32{c.logProbs, c.squares} {
-		if len(x) == 0 && c.tokens() > 0 {
+	for i, x := range [...][]float32{c.LogProbs, c.SumPiSquared} {
+		if len(x) == 0 && c.Tokens() > 0 {
 			return fmt.Errorf("%s: %w", [...]string{"log_probs", "sum_pi_squared"}[i], ErrNoGroup)
 		}
 	}
-	c.mask = c.lossMask()
 	o.layOut(c, g)
 	for row, k := range g.of {
-		lo, hi := c.row(row)
+		lo, hi := c.Row(row)
 		after, total := 0.0, 0.0
 		for t := hi - 1; t >= lo; t-- {
 			if c.mask[t] {
-				after += float64(c.rewards[t])
+				after += float64(c.Rewards[t])
 			}
 			c.toCome[t], c.ret[t] = after, float32(after)
 		}
@@ -78,7 +77,7 @@ func (o OptimalBaseline) run(c *call) error {
 		}
 	}
 	for row, k := range g.of {
-		lo, hi := c.row(row)
+		lo, hi := c.Row(row)
 		of := &c.columns[k]
 		end := of.start + of.width // where the baseline becomes 0
 		if of.rows == 1 {
@@ -105,9 +104,9 @@ func (o OptimalBaseline) run(c *call) error {
 
 // squaredNorm is the weight of a token.
 func (c *call) squaredNorm(t int) float64 {
-	x := 1 - 2*math.Exp(float64(c.logProbs[t])) + float64(c.squares[t])
-	if len(c.weights) > 0 {
-		x *= float64(c.weights[t]) * float64(c.weights[t])
+	x := 1 - 2*math.Exp(float64(c.LogProbs[t])) + float64(c.SumPiSquared[t])
+	if len(c.Weights) > 0 {
+		x *= float64(c.Weights[t]) * float64(c.Weights[t])
 	}
 	return x
 }
@@ -117,7 +116,7 @@ func (o OptimalBaseline) layOut(c *call, g *groups) {
 	c.columns = resize(c.columns, g.count())
 	clear(c.columns)
 	for row, k := range g.of {
-		lo, hi := c.row(row)
+		lo, hi := c.Row(row)
 		of, n := &c.columns[k], count(c.mask[lo:hi])
 		if first := slices.Index(c.mask[lo:hi], true); !o.Packed && n > 0 && (first < of.first || of.longest == 0) {
 			of.first = first
@@ -141,6 +140,6 @@ func (o OptimalBaseline) layOut(c *call, g *groups) {
 		c.columns[k].start = n
 		n += c.columns[k].width
 	}
-	c.sums, c.toCome = resize(c.sums, n), resize(c.toCome, c.tokens())
+	c.sums, c.toCome = resize(c.sums, n), resize(c.toCome, c.Tokens())
 	clear(c.sums)
 }

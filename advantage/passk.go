@@ -60,7 +60,6 @@ func (pk PassK) run(c *call) error {
 		pk.advantages(rows[:n], scores, by)
 		rows = rows[n:]
 	}
-	c.mask = c.lossMask()
 	return c.finishBroadcast(scores)
 }
 

@@ -36,17 +36,17 @@ func (r RAE) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	if overlap(c.running[:cap(c.running)], c.before) { // the Running of the last result, which the batch keeps
+	if overlap(c.running[:cap(c.running)], c.Running) { // the Running of the last result, which the batch keeps
 		c.running, c.spareRunning = c.spareRunning, c.running
 	}
-	c.running = append(c.running[:0], c.before...)
-	if len(c.agent) == 0 && len(c.running) == 0 {
+	c.running = append(c.running[:0], c.Running...)
+	if len(c.Agent) == 0 && len(c.running) == 0 {
 		c.running = append(c.running, 0)
 	}
 	for k, s := range scores {
 		agent := 0
-		if row := e.rows(k)[0]; len(c.agent) > 0 {
-			if agent = c.agent[row]; agent < 0 || agent >= len(c.running) {
+		if row := e.rows(k)[0]; len(c.Agent) > 0 {
+			if agent = c.Agent[row]; agent < 0 || agent >= len(c.running) {
 				return fmt.Errorf("agent: row %d: %d, but running has %d baselines: %w", row, agent, len(c.running), ErrLength)
 			}
 		}

@@ -11,6 +11,11 @@ type recursion struct {
 	next, acc    float64 // V and A of the following step
 }
 
+// newRecursion is generalized advantage estimation with a discount and λ.
+func newRecursion(gamma, lambda float64) recursion {
+	return recursion{gamma: gamma, decay: gamma * lambda}
+}
+
 // step moves the recursion over one token or turn and returns its advantage.
 func (s *recursion) step(reward, value float64) float64 {
 	delta := reward + float64(s.gamma*s.next) - value

@@ -38,10 +38,10 @@ func (r ReinforcePlusPlus) run(c *call) error {
 		return err
 	}
 	c.mask = c.lossMask()
-	for row := range c.rows() {
+	for row := range c.Rows() {
 		after := 0.0 // return of the following token, 0 if it is outside the mask
-		for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
-			g := float64(c.rewards[t]) + float64(r.Gamma*after)
+		for lo, t := c.Offsets[row], c.Offsets[row+1]-1; t >= lo; t-- {
+			g := float64(c.Rewards[t]) + float64(r.Gamma*after)
 			c.ret[t], after = float32(g), 0
 			if c.mask[t] {
 				c.adv[t] = float32(g)
@@ -83,7 +83,6 @@ func (r ReinforcePlusPlusBaseline) run(c *call) error {
 			scores[row] = s - g.mean[k]
 		}
 	}
-	c.mask = c.lossMask()
 	c.broadcast(scores)
 	err = c.whiten(r.Whiten, GuardedWhitening(), c.mask, true)
 	copy(c.ret, c.adv)

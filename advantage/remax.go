@@ -20,22 +20,22 @@ func (r ReMax) Estimate(dst *Result, b *Batch) error {
 }
 
 func (ReMax) run(c *call) error {
-	if len(c.baselines) == 0 && c.rows() > 0 {
+	if len(c.Baselines) == 0 && c.Rows() > 0 {
 		return fmt.Errorf("baselines: %w", ErrNoGroup)
 	}
-	for row, x := range c.baselines {
+	for row, x := range c.Baselines {
 		if x-x != 0 {
 			return fmt.Errorf("baselines: row %d: %v: %w", row, x, ErrNotFinite)
 		}
 	}
 	c.mask = c.lossMask()
-	for row := range c.rows() {
+	for row := range c.Rows() {
 		after := 0.0
-		for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
+		for lo, t := c.Offsets[row], c.Offsets[row+1]-1; t >= lo; t-- {
 			baseline := 0.0
 			if c.mask[t] {
-				after += float64(c.rewards[t])
-				baseline = float64(c.baselines[row])
+				after += float64(c.Rewards[t])
+				baseline = float64(c.Baselines[row])
 			}
 			c.ret[t], c.adv[t] = float32(after), float32(after-baseline)
 		}

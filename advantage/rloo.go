@@ -21,16 +21,11 @@ func (r RLOO) Estimate(dst *Result, b *Batch) error {
 }
 
 func (RLOO) run(c *call) error {
-	g, scores, err := c.scoredGroups()
-	if err != nil {
-		return err
-	}
-	for row, s := range scores {
+	return c.compareRows(func(g *groups, row int, s float64) float64 {
 		k := g.of[row]
 		if n := float64(g.size[k]); n > 1 {
-			scores[row] = (s - g.mean[k]) * (n / (n - 1))
+			return (s - g.mean[k]) * (n / (n - 1))
 		}
-	}
-	c.mask = c.lossMask()
-	return c.finishBroadcast(scores)
+		return s
+	})
 }

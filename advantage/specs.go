@@ -1,48 +1,63 @@
 package advantage
 
+import "reflect"
+
+// from returns a constructor of estimators like e. Fields that are 0 in e get the hyperparameters with their names.
+func from[E Estimator](e E) func(Params) Estimator {
+	return func(p Params) Estimator {
+		made, given := e, reflect.ValueOf(p)
+		fields := reflect.ValueOf(&made).Elem()
+		for i := range fields.NumField() {
+			x := given.FieldByName(fields.Type().Field(i).Name)
+			if x.IsValid() && fields.Field(i).IsZero() {
+				fields.Field(i).Set(x)
+			}
+		}
+		return made
+	}
+}
+
 // specs lists the estimators of this package.
 var specs = []Spec{
 	{
 		Name: "gae", About: "GAE with every token as a step; for rows without observations", Mask: MaskAttention,
 		Rewards: SiteAll, Critic: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return GAE{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
+		New: from(GAE{}),
 	},
 	{
 		Name: "masked_gae", About: "GAE over the tokens that the model wrote", Mask: MaskGAE, Rewards: SiteMask, Critic: true,
 		RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return Masked{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
+		New: from(Masked{}),
 	},
 	{
 		Name: "lite_gae", About: "masked_gae as VAGEN lite computes it", Mask: MaskLoss, Rewards: SiteMask, Critic: true,
 		RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return Lite{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
+		New: from(Lite{}),
 	},
 	{
 		Name: "bi_level_gae", About: "GAE over turns first, then over the tokens of each turn", Mask: MaskLoss,
 		Rewards: SiteMask, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator {
-			return BiLevel{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Whiten: p.Whiten}
-		},
+		New: from(BiLevel{}),
 	},
 	{
 		Name: "turn_wise_gae", About: "GAE over turns: one advantage per turn", Mask: MaskLoss, Rewards: SiteTurnEnd,
 		Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return TurnWise{TurnGamma: p.TurnGamma, Lambda: p.Lambda, Whiten: p.Whiten} },
+		New: from(TurnWise{}),
 	},
 	{
 		Name: "grpo", About: "return minus the mean of the group, divided by its standard deviation", Mask: MaskLoss,
 		Rewards: SiteAll, Groups: true, RowLocal: true,
-		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
+		New: from(GRPO{}),
 	},
 	{
 		Name: "masked_grpo", About: "grpo that needs a loss mask", Mask: MaskLoss, Rewards: SiteAll, Groups: true,
 		RowLocal: true, NeedLoss: true,
-		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
+		New: from(GRPO{}),
 	},
 	{
 		Name: "lite_grpo", About: "grpo as VAGEN lite names it; needs a loss mask", Mask: MaskLoss, Rewards: SiteAll,
 		Groups: true, RowLocal: true, NeedLoss: true,
-		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
+		New: from(GRPO{}),
 	},
 	{
 		Name: "grpo_passk", About: "what a row adds to the best of k rows of its group", Mask: MaskLoss, Rewards: SiteAll,
@@ -52,19 +67,17 @@ var specs = []Spec{
 	{
 		Name: "grpo_ragen", About: "grpo over episodes of several rows, as RAGEN computes it",
 		Mask: MaskLoss, Rewards: SiteAll, Groups: true,
-		New: func(p Params) Estimator { return EpisodeGRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon, Joined: true} },
+		New: from(EpisodeGRPO{Joined: true}),
 	},
 	{
 		Name: "grpo_prime", About: "grpo without standard deviation after a price for length",
 		Mask: MaskLoss, Rewards: SiteMask, Groups: true,
-		New: func(p Params) Estimator {
-			return LengthGRPO{OutputWeight: p.OutputWeight, InputWeight: p.InputWeight, TurnWeight: p.TurnWeight}
-		},
+		New: from(LengthGRPO{}),
 	},
 	{
 		Name: "maxrl_skyrl", About: "return minus the mean of the group, divided by the mean",
 		Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
-		New: func(p Params) Estimator { return MaxRL{Epsilon: p.Epsilon} },
+		New: from(MaxRL{}),
 	},
 	{
 		Name: "max_rl_prime", About: "maxrl_skyrl with 0 for groups whose mean is not positive",
@@ -74,7 +87,7 @@ var specs = []Spec{
 	{
 		Name: "gdpo", About: "grpo of each component of the reward, added and whitened",
 		Mask: MaskLoss, Rewards: SiteAll, Groups: true, Components: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return GDPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon, Whiten: p.Whiten} },
+		New: from(GDPO{}),
 	},
 	{
 		Name: "gdpo_trl", About: "gdpo normalised over rows instead of whitened over tokens",
@@ -84,69 +97,62 @@ var specs = []Spec{
 	{
 		Name: "rloo", About: "return minus the mean of the others of the group", Mask: MaskLoss, Rewards: SiteAll,
 		Groups: true, RowLocal: true,
-		New: func(Params) Estimator { return RLOO{} },
+		New: from(RLOO{}),
 	},
 	{
 		Name: "opo", About: "return minus the mean of the group weighted by length", Mask: MaskLoss, Rewards: SiteAll,
 		Groups: true, RowLocal: true,
-		New: func(Params) Estimator { return OPO{} },
+		New: from(OPO{}),
 	},
 	{
 		Name: "gpg", About: "return minus the mean of the group, rescaled for groups without a signal", Mask: MaskLoss,
 		Rewards: SiteAll, Groups: true, RowLocal: true,
-		New: func(Params) Estimator { return GPG{} },
+		New: from(GPG{}),
 	},
 	{
 		Name: "reinforce_plus_plus", About: "discounted sum of the rewards to come, whitened", Mask: MaskLoss,
 		Rewards: SiteMask, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return ReinforcePlusPlus{Gamma: p.Gamma, Whiten: p.Whiten} },
+		New: from(ReinforcePlusPlus{}),
 	},
 	{
 		Name: "reinforce_plus_plus_slime", About: "reinforce_plus_plus with the rewards after observations",
 		Mask: MaskLoss, Rewards: SiteAll, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return ReinforcePlusPlus{Gamma: p.Gamma, Whiten: p.Whiten, Across: true} },
+		New: from(ReinforcePlusPlus{Across: true}),
 	},
 	{
 		Name: "reinforce_plus_plus_baseline", About: "return minus the mean of the group, whitened over the batch",
 		Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return ReinforcePlusPlusBaseline{Whiten: p.Whiten} },
+		New: from(ReinforcePlusPlusBaseline{}),
 	},
 	{
 		Name: "remax", About: "rewards to come minus the score of the greedy response", Mask: MaskLoss, Rewards: SiteMask,
 		Baselines: true, RowLocal: true,
-		New: func(Params) Estimator { return ReMax{} },
+		New: from(ReMax{}),
 	},
 	{
 		Name: "rae", About: "score minus a baseline that each environment carries from step to step", Mask: MaskLoss,
 		Rewards: SiteMask, Running: true,
-		New: func(p Params) Estimator { return RAE{p.Decay} },
+		New: from(RAE{}),
 	},
 	{
 		Name: "optimal_token_baseline", About: "rewards to come minus the baseline of least variance, by position in the row",
 		Mask: MaskLoss, Rewards: SiteMask, Groups: true, RowLocal: true, Squares: true,
-		New: func(p Params) Estimator { return OptimalBaseline{ZeroTail: p.ZeroTail} },
+		New: from(OptimalBaseline{}),
 	},
 	{
 		Name: "tir_optimal_token_baseline", About: "optimal_token_baseline by position among the tokens of the model",
 		Mask: MaskLoss, Rewards: SiteMask, Groups: true, RowLocal: true, Squares: true,
-		New: func(p Params) Estimator { return OptimalBaseline{Packed: true, ZeroTail: p.ZeroTail} },
+		New: from(OptimalBaseline{Packed: true}),
 	},
 	{
 		Name: "gigpo", About: "grpo over episodes, and over turns from equal states", Mask: MaskLoss, Rewards: SiteMask,
 		Groups: true, States: true, TurnIDs: true,
-		New: func(p Params) Estimator {
-			return GiGPO{Gamma: p.Gamma, StepWeight: p.StepWeight, NormByStd: p.NormByStd, Epsilon: p.Epsilon}
-		},
+		New: from(GiGPO{}),
 	},
 	{
 		Name: "graphgpo", About: "turns compared by their distance to success among the group's states",
 		Mask: MaskLoss, Rewards: SiteAll, Groups: true, States: true, Next: true, TurnIDs: true,
-		New: func(p Params) Estimator {
-			return GraphGPO{
-				Gamma: p.Gamma, StepWeight: p.StepWeight, EpisodeWeight: p.EpisodeWeight, Relative: p.Relative,
-				NormByStd: p.NormByStd, Epsilon: p.Epsilon,
-			}
-		},
+		New: from(GraphGPO{}),
 	},
 	{
 		Name: "hgpo", About: "turns compared over equal states, equal pairs of states, and so on",
@@ -161,62 +167,50 @@ var specs = []Spec{
 	{
 		Name: "no_concat_gae", About: "GAE with rows as the steps", Mask: MaskLoss, Rewards: SiteMask, Critic: true,
 		ValueMask: true, Whitens: true,
-		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
+		New: from(NoConcat{}),
 	},
 	{ // what earlier versions of VAGEN call no_concat_gae
 		Name: "no_concat_gae_first", About: "no_concat_gae as earlier versions of VAGEN have it", Mask: MaskLoss,
 		Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
-		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
+		New: from(NoConcat{}),
 	},
 	{
 		Name: "no_concat_gae_last", About: "no_concat_gae with the value of the last token of a row", Mask: MaskLoss,
 		Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
-		New: func(p Params) Estimator {
-			return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Last: true, Whiten: p.Whiten}
-		},
+		New: from(NoConcat{Last: true}),
 	},
 	{
 		Name: "default_gae", About: "GAE over episodes of several rows, with all reward at the end", Mask: MaskLoss,
 		Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
-		New: func(p Params) Estimator { return TrajectoryOutcome{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
+		New: from(TrajectoryOutcome{}),
 	},
 	{
 		Name: "token_level_gae", About: "masked_gae over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask,
 		Critic: true, TurnIDs: true, Whitens: true,
-		New: func(p Params) Estimator { return TrajectoryToken{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
+		New: from(TrajectoryToken{}),
 	},
 	{
 		Name: "turn_level_gae", About: "GAE over the turns of episodes of several rows", Mask: MaskLoss, Rewards: SiteMask,
 		Critic: true, TurnIDs: true, ValueMask: true, Whitens: true,
-		New: func(p Params) Estimator { return TrajectoryTurn{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
+		New: from(TrajectoryTurn{}),
 	},
 	{
 		Name: "trajectory_bi_level_gae", About: "token_level_gae mixed with a recursion that discounts between turns",
 		Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
-		New: func(p Params) Estimator {
-			return TrajectoryBiLevel{
-				TurnGamma: p.TurnGamma, TurnLambda: p.TurnLambda,
-				TokenLambda: p.TokenLambda, Mix: p.Mix, Whiten: p.Whiten,
-			}
-		},
+		New: from(TrajectoryBiLevel{}),
 	},
 	{
 		Name: "bi_level_gae_varlam", About: "trajectory_bi_level_gae without discount and mixture: one lambda for each level",
 		Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
-		New: func(p Params) Estimator {
-			return TrajectoryBiLevel{TurnGamma: 1, TurnLambda: p.TurnLambda, TokenLambda: p.TokenLambda, Mix: 1,
-				Whiten: p.Whiten}
-		},
+		New: from(TrajectoryBiLevel{TurnGamma: 1, Mix: 1}),
 	},
 	{
 		Name: "bi_level_gae_published", About: "bi_level_gae over episodes of several rows", Mask: MaskLoss,
 		Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
-		New: func(p Params) Estimator {
-			return TrajectoryTwoPass{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Whiten: p.Whiten}
-		},
+		New: from(TrajectoryTwoPass{}),
 	},
 	{
 		Name: "trajectory_grpo", About: "grpo over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask, Groups: true,
-		New: func(p Params) Estimator { return TrajectoryGRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
+		New: from(TrajectoryGRPO{}),
 	},
 }

@@ -42,7 +42,7 @@ func (c *call) stitchLoss(settings ...error) (*episodes, error) {
 // turn 0.
 func (c *call) stitch() (*episodes, error) {
 	e := &c.episodes
-	rows := c.rows()
+	rows := c.Rows()
 	e.of, e.source, e.order = resize(e.of, rows), resize(e.source, rows), resize(e.order, rows)
 	for row := range rows {
 		e.order[row] = row
@@ -85,29 +85,29 @@ func (id identity) compare(o identity) int {
 
 // ordinal returns the row's place in its trajectory.
 func (c *call) ordinal(row int) int {
-	if len(c.turn) == 0 {
+	if len(c.Turn) == 0 {
 		return 0
 	}
-	return c.turn[row]
+	return c.Turn[row]
 }
 
 // identity returns the identity of the row's trajectory. Rows without Trajectory are
 // distinct, even in the same Group.
 func (c *call) identity(row int) identity {
 	var id identity
-	if len(c.trajectory) == 0 {
+	if len(c.Trajectory) == 0 {
 		id.trajectory = row
 		return id
 	}
-	id.trajectory = c.trajectory[row]
-	if len(c.group) > 0 {
-		id.group = c.group[row]
+	id.trajectory = c.Trajectory[row]
+	if len(c.Group) > 0 {
+		id.group = c.Group[row]
 	}
 	return id
 }
 
 // rowMask returns the row's part of the mask.
-func (c *call) rowMask(row int) []bool { return c.mask[c.offsets[row]:c.offsets[row+1]] }
+func (c *call) rowMask(row int) []bool { return c.mask[c.Offsets[row]:c.Offsets[row+1]] }
 
 // copyBack sets the results of copies to those of their source rows.
 func (c *call) copyBack() {
@@ -115,7 +115,7 @@ func (c *call) copyBack() {
 		if from == row {
 			continue
 		}
-		lo, src, n := c.offsets[row], c.offsets[from], c.offsets[row+1]-c.offsets[row]
+		lo, src, n := c.Offsets[row], c.Offsets[from], c.Offsets[row+1]-c.Offsets[row]
 		copy(c.adv[lo:lo+n], c.adv[src:src+n])
 		copy(c.ret[lo:lo+n], c.ret[src:src+n])
 		if c.valueMask != nil {
@@ -131,18 +131,14 @@ func (c *call) copyBack() {
 func (c *call) numberTurns(rows []int) {
 	turn := int32(0)
 	for _, row := range rows {
-		lo, hi := c.row(row)
-		for t := lo; t < hi; turn++ {
-			start, end := c.nextTurn(t, hi)
-			for ; t < start; t++ {
-				c.turnID[t] = -1
-			}
-			for ; t < end; t++ {
+		for t := c.Offsets[row]; t < c.Offsets[row+1]; t++ {
+			c.turnID[t] = -1
+		}
+		c.eachTurn(row, func(start, end int) {
+			for t := start; t < end; t++ {
 				c.turnID[t] = turn
 			}
-			if start == hi {
-				break
-			}
-		}
+			turn++
+		})
 	}
 }

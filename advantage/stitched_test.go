@@ -30,13 +30,13 @@ func (b *Batch) TurnIDs(dst []int32) ([]int32, error) {
 		return dst, err
 	}
 	n := len(dst)
-	dst = append(dst, make([]int32, c.tokens())...)
+	dst = append(dst, make([]int32, c.Tokens())...)
 	c.turnID = dst[n:]
 	for k := range e.count() {
 		c.numberTurns(e.rows(k))
 	}
 	for row, from := range e.source {
-		copy(c.turnID[c.offsets[row]:c.offsets[row+1]], c.turnID[c.offsets[from]:c.offsets[from+1]])
+		copy(c.turnID[c.Offsets[row]:c.Offsets[row+1]], c.turnID[c.Offsets[from]:c.Offsets[from+1]])
 	}
 	return dst, nil
 }

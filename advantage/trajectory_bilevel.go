@@ -1,7 +1,7 @@
 package advantage
 
 // TrajectoryBiLevel is the bi-level estimation of VAGEN next: a recursion
-// over the tokens of an episode that discounts only between turns, bilevel with the
+// over the tokens of an episode that discounts only between turns, mixed with the
 // plain one.
 //
 // Over the tokens p1 < … < pn that the model wrote in an episode,
@@ -45,26 +45,22 @@ func (g TrajectoryBiLevel) run(c *call) error {
 	}
 	c.publishTurnID(e)
 	for k := range e.count() {
-		plain := recursion{gamma: 1, decay: g.TokenLambda}
+		plain := newRecursion(1, g.TokenLambda)
 		var bilevel recursion
-		rows := e.rows(k)
-		for i := len(rows) - 1; i >= 0; i-- {
-			lo, hi := c.row(rows[i])
-			for start, end := c.previousTurn(lo, hi); start < end; start, end = c.previousTurn(lo, start) {
-				bilevel.gamma, bilevel.decay = g.TurnGamma, g.TurnGamma*g.TurnLambda
-				for t := end - 1; t >= start; t-- {
-					g.mixToken(c, t, &plain, &bilevel)
-					bilevel.gamma, bilevel.decay = 1, g.TokenLambda
-				}
+		c.turnsBack(e.rows(k), func(start, end int) {
+			bilevel.gamma, bilevel.decay = g.TurnGamma, g.TurnGamma*g.TurnLambda
+			for t := end - 1; t >= start; t-- {
+				g.mixToken(c, t, &plain, &bilevel)
+				bilevel.gamma, bilevel.decay = 1, g.TokenLambda
 			}
-		}
+		})
 	}
 	return c.whiten(g.Whiten, GuardedWhitening(), c.mask, true)
 }
 
 // mixToken moves both recursions over a token and stores their mixture.
 func (g TrajectoryBiLevel) mixToken(c *call, t int, plain, bilevel *recursion) {
-	reward, value := float64(c.rewards[t]), float64(c.values[t])
+	reward, value := float64(c.Rewards[t]), float64(c.Values[t])
 	a := float64((1-g.Mix)*plain.step(reward, value)) + float64(g.Mix*bilevel.step(reward, value))
 	c.adv[t], c.ret[t] = float32(a), float32(a+value)
 }

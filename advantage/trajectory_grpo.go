@@ -69,7 +69,7 @@ func (c *call) episodeSums() (*episodes, []float64, error) {
 
 // scoredEpisodes is episodeSums under the loss mask, with the episodes in their groups.
 func (c *call) scoredEpisodes() (*episodes, *groups, []float64, error) {
-	if len(c.group) == 0 && c.rows() > 0 {
+	if len(c.Group) == 0 && c.Rows() > 0 {
 		return nil, nil, nil, fmt.Errorf("group: %w", ErrNoGroup)
 	}
 	c.mask = c.lossMask()
@@ -79,7 +79,7 @@ func (c *call) scoredEpisodes() (*episodes, *groups, []float64, error) {
 	}
 	c.ids = resize(c.ids, e.count())
 	for k := range c.ids {
-		c.ids[k] = c.group[e.rows(k)[0]]
+		c.ids[k] = c.Group[e.rows(k)[0]]
 	}
 	g := &c.groups
 	g.assign(c.ids)
@@ -89,7 +89,7 @@ func (c *call) scoredEpisodes() (*episodes, *groups, []float64, error) {
 
 // byRow gives each row its episode's number.
 func (c *call) byRow(e *episodes, x []float64) []float64 {
-	c.perRow = resize(c.perRow, c.rows())
+	c.perRow = resize(c.perRow, c.Rows())
 	for row, k := range e.of {
 		c.perRow[row] = x[k]
 	}

@@ -61,7 +61,7 @@ func (c *call) tokenLevel(gamma, lambda float64, whiten, outcome bool) error {
 	}
 	c.publishTurnID(e)
 	for k := range e.count() {
-		s, rows := recursion{gamma: gamma, decay: gamma * lambda}, e.rows(k)
+		s, rows := newRecursion(gamma, lambda), e.rows(k)
 		if outcome {
 			c.outcome(rows, &s)
 			continue
@@ -80,7 +80,7 @@ func (c *call) outcome(rows []int, s *recursion) {
 		reward += c.maskedSum(row)
 	}
 	for i := len(rows) - 1; i >= 0; i-- {
-		for lo, t := c.offsets[rows[i]], c.offsets[rows[i]+1]-1; t >= lo; t-- {
+		for lo, t := c.Offsets[rows[i]], c.Offsets[rows[i]+1]-1; t >= lo; t-- {
 			if c.mask[t] {
 				c.step(t, reward, s)
 				reward = 0

@@ -38,16 +38,13 @@ func (g TrajectoryTurn) run(c *call) error {
 	c.publishTurnID(e)
 	c.publishValueMask()
 	for k := range e.count() {
-		s, rows := recursion{gamma: g.Gamma, decay: g.Gamma * g.Lambda}, e.rows(k)
-		for i := len(rows) - 1; i >= 0; i-- {
-			lo, hi := c.row(rows[i])
-			for start, end := c.previousTurn(lo, hi); start < end; start, end = c.previousTurn(lo, start) {
-				value := float64(c.values[start])
-				a := s.step(sum(c.rewards[start:end]), value)
-				c.spread(start, end, float32(a))
-				c.ret[start], c.valueMask[start] = float32(a+value), true
-			}
-		}
+		s := newRecursion(g.Gamma, g.Lambda)
+		c.turnsBack(e.rows(k), func(start, end int) {
+			value := float64(c.Values[start])
+			a := s.step(sum(c.Rewards[start:end]), value)
+			c.spread(start, end, float32(a))
+			c.ret[start], c.valueMask[start] = float32(a+value), true
+		})
 	}
 	return c.whiten(g.Whiten, GuardedWhitening(), c.mask, true)
 }

@@ -39,19 +39,15 @@ func (g TrajectoryTwoPass) run(c *call) error {
 	}
 	c.publishTurnID(e)
 	for k := range e.count() {
-		token := recursion{gamma: g.Gamma, decay: g.Gamma * g.Lambda}
-		turn := recursion{gamma: g.TurnGamma, decay: g.TurnGamma * g.Lambda}
-		rows := e.rows(k)
-		for i := len(rows) - 1; i >= 0; i-- {
-			lo, hi := c.row(rows[i])
-			for start, end := c.previousTurn(lo, hi); start < end; start, end = c.previousTurn(lo, start) {
-				c.step(end-1, sum(c.rewards[start:end]), &turn)
-				token.acc, token.next = turn.acc, turn.next
-				for t := end - 2; t >= start; t-- {
-					c.step(t, 0, &token)
-				}
+		token := newRecursion(g.Gamma, g.Lambda)
+		turn := newRecursion(g.TurnGamma, g.Lambda)
+		c.turnsBack(e.rows(k), func(start, end int) {
+			c.step(end-1, sum(c.Rewards[start:end]), &turn)
+			token.acc, token.next = turn.acc, turn.next
+			for t := end - 2; t >= start; t-- {
+				c.step(t, 0, &token)
 			}
-		}
+		})
 	}
 	return c.whiten(g.Whiten, GuardedWhitening(), c.mask, true)
 }

@@ -36,18 +36,18 @@ func (w TurnWise) run(c *call) error {
 		return err
 	}
 	c.mask = c.lossMask()
-	for row := range c.rows() {
-		s := recursion{gamma: w.TurnGamma, decay: w.TurnGamma * w.Lambda}
-		for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
-			if c.turnEnds[t] {
+	for row := range c.Rows() {
+		s := newRecursion(w.TurnGamma, w.Lambda)
+		for lo, t := c.Offsets[row], c.Offsets[row+1]-1; t >= lo; t-- {
+			if c.TurnEnd[t] {
 				c.token(t, &s)
 			} else if c.mask[t] {
 				c.adv[t] = float32(s.acc)
 			}
 		}
 	}
-	err := c.whiten(w.Whiten, Whitening{}, c.turnEnds, false)
-	for t, end := range c.turnEnds {
+	err := c.whiten(w.Whiten, Whitening{}, c.TurnEnd, false)
+	for t, end := range c.TurnEnd {
 		if end && !c.mask[t] {
 			c.adv[t] = c.zero
 		}

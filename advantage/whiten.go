@@ -133,7 +133,7 @@ func (c *call) distinct(over []bool) []bool {
 	c.counted = append(c.counted[:0], over...)
 	for row, from := range c.source {
 		if from != row {
-			clear(c.counted[c.offsets[row]:c.offsets[row+1]])
+			clear(c.counted[c.Offsets[row]:c.Offsets[row+1]])
 		}
 	}
 	return c.counted
