@@ -3,6 +3,7 @@ package loss
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"vagen/internal/nearest"
@@ -183,9 +184,7 @@ func (a Aggregation) factor(rows int) float64 {
 }
 
 func (a Aggregation) check() error {
-	switch a.Mode {
-	case "", TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, PromptMean, SeqMeanTokenSumNorm:
-	default:
+	if a.Mode != "" && !slices.Contains(modeNames, string(a.Mode)) {
 		return fmt.Errorf("loss: aggregation %q: %w%s (known: %s)", a.Mode, ErrUnknown,
 			nearest.Hint(string(a.Mode), modeNames), strings.Join(modeNames, ", "))
 	}

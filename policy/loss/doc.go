@@ -50,7 +50,7 @@
 //
 // # Two flavours
 //
-// [LegacyPPO] is the loss of the full VAGEN system, [DefaultPPO] that of VAGEN
+// [LegacyPPO] is the loss of the full VAGEN system, [LitePPO] that of VAGEN
 // Lite. They differ in the bound on the log-ratio and the dual clip. VAGEN lite adds
 // 1e-8 to the denominators of its means; here means are exact, which is a relative
 // difference below 1e-8. Without a counted token those systems return NaN; here Empty

@@ -17,7 +17,8 @@ type sentLoss struct {
 	Inner  *sentLoss // Policy of a loss.Distill: gob cannot encode an interface
 }
 
-// sentLosses are the losses that can be sent: those of package loss.
+// sentLosses are the losses that can be sent: those of package loss, but for the ones that contain another, of
+// which only a Distill can.
 var sentLosses = func() map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	o, all := loss.DefaultOptions(), loss.Builtin()
