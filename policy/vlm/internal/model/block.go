@@ -208,7 +208,7 @@ func (b *Block) heads(qkv *Node) (q, k, v, gate *Node) {
 	return q, k, v, gate
 }
 
-// gate multiplies the attention's output [tokens, heads·headDim] by σ of the gate, if there is one.
+// gated multiplies the attention's output [tokens, heads·headDim] by σ of the gate, if there is one.
 func gated(attn, gate *Node) *Node {
 	if gate == nil {
 		return attn

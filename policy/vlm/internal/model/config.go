@@ -68,8 +68,7 @@ type Text struct {
 	Scaling                   *RopeScaling
 	MaxPositions              int
 
-	Types []string            // type of each layer; nil: full_attention
-	Own   map[string]NewLayer // the family's own types of layers
+	Types []string // type of each layer; nil: full_attention
 
 	Rotary  int     // the first features of a head, which rotary positions turn; the others they leave
 	Gated   bool    // a gate for each feature of the attention's output, from rows of the query's matrix

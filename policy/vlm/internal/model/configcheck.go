@@ -3,7 +3,6 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -112,13 +111,16 @@ func (t *configText) check(family Family, x *Text) []error {
 	if !(x.Eps > 0 && x.Eps < 1) {
 		addf("rms_norm_eps is %v, must be in (0, 1)", x.Eps)
 	}
-	if (x.Own != nil || x.Types != nil) && len(x.Types) != x.Layers {
+	if (x.Linear != nil || x.Types != nil) && len(x.Types) != x.Layers {
 		addf("layer_types has %d entries, must have num_hidden_layers = %d", len(x.Types), x.Layers)
 	}
+	kinds := []string{fullAttention}
+	if x.Linear != nil {
+		kinds = []string{linearAttention, fullAttention}
+	}
 	for i, kind := range x.Types {
-		if kind != fullAttention && x.Own[kind] == nil {
-			supported := slices.Sorted(maps.Keys(x.Own))
-			addf("layer_types[%d] is %q, only %s is supported", i, kind, strings.Join(append(supported, fullAttention), ", "))
+		if !slices.Contains(kinds, kind) {
+			addf("layer_types[%d] is %q, only %s is supported", i, kind, strings.Join(kinds, ", "))
 		}
 	}
 	t.checkRope(addf, family, x)

@@ -57,6 +57,7 @@ type configText struct {
 	AttentionBias    *bool         `json:"attention_bias"`
 	MLPBias          *bool         `json:"mlp_bias"`
 	InitRange        *float64      `json:"initializer_range"`
+	configLinear
 }
 
 type configRope struct {
@@ -136,7 +137,10 @@ func ParseConfig(raw []byte) (*Config, error) {
 		c.Tied = false
 	}
 	c.Text = t.build(family)
-	problems := append([]error{c.ownLayers(raw)}, t.check(family, &c.Text)...)
+	problems := t.check(family, &c.Text)
+	if l := c.Text.Linear; l != nil {
+		problems = append(problems, t.configLinear.check(l)...)
+	}
 	if c.Text.Vocab > 0 {
 		problems = append(problems, f.check(&t, c)...)
 	}
@@ -159,26 +163,6 @@ func ParseConfig(raw []byte) (*Config, error) {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	return c, nil
-}
-
-// ownLayers reads the settings of the family's own types of layers.
-func (c *Config) ownLayers(raw []byte) error {
-	read := hybrids[c.Family]
-	if read == nil {
-		return nil
-	}
-	var nested struct {
-		Text json.RawMessage `json:"text_config"`
-	}
-	if err := jsontext.Unmarshal(raw, &nested); err != nil {
-		return err
-	}
-	if nested.Text != nil {
-		raw = nested.Text
-	}
-	var err error
-	c.Text.Own, err = read(raw, c)
-	return err
 }
 
 func id(p *int32) int32 {
@@ -237,6 +221,9 @@ func (t *configText) build(family Family) Text {
 	}
 	if family == Qwen35 && out.Sections == nil {
 		out.Sections, out.Interleaved = []int{11, 11, 10}, true
+	}
+	if family.isQwen35() {
+		t.configLinear.build(&out)
 	}
 	return out
 }

@@ -98,27 +98,19 @@ func (p *Past) Keep(at int, next *Node) *Node {
 	return Where(BroadcastToShape(Reshape(p.Live, dims...), next.Shape()), next, p.Prefix[at])
 }
 
-// LayerTypes reads the settings of a family's own types of layers from its decoder's part of
-// config.json, and returns how to make a layer of each type, by its name in layer_types. The type
-// full_attention need not be among them.
-type LayerTypes func(text []byte, c *Config) (map[string]NewLayer, error)
-
-// NewLayer returns a model's layer that computes in the given type.
-type NewLayer func(c *Config, compute dtypes.DType) Layer
-
-// fullAttention is the type of a layer of this package.
-const fullAttention = "full_attention"
-
-// hybrids are the families with types of layers of their own.
-var hybrids = map[Family]LayerTypes{Qwen35: readQwen35, Qwen35Text: readQwen35}
+// The types of layers, by their names in config.json.
+const (
+	fullAttention   = "full_attention"
+	linearAttention = "linear_attention" // of Qwen3.5, with a gated delta net
+)
 
 // Layers returns the decoder's layers. Those of one type are the same Layer.
 func (c *Config) Layers(compute dtypes.DType) []Layer {
 	made := map[string]Layer{fullAttention: &attention{
 		c.TextBlock(compute), func(base string) []Param { return c.withAdapters(c.textParams(base)) },
 	}}
-	for kind, own := range c.Text.Own {
-		made[kind] = own(c, compute)
+	if c.Text.Linear != nil {
+		made[linearAttention] = newDeltaNet(c, compute)
 	}
 	out := slices.Repeat([]Layer{made[fullAttention]}, c.Text.Layers)
 	for i, kind := range c.Text.Types {

@@ -1,14 +1,6 @@
 package model
 
-import (
-	"errors"
-	"fmt"
-
-	"vagen/internal/jsontext"
-)
-
-// linearAttention is Qwen3.5's type of layer with a gated delta net.
-const linearAttention = "linear_attention"
+import "fmt"
 
 // Linear is the shape of a gated delta net (Yang et al., arXiv:2412.06464): each value head has a state
 // [KeyDim, ValueDim], and consecutive value heads share a key head.
@@ -30,55 +22,60 @@ func (f Family) learnedPositions() bool { return f == Qwen3VL || f == Qwen35 }
 // HasVision reports whether the family has a vision tower.
 func (f Family) HasVision() bool { return f == Qwen25VL || f.learnedPositions() }
 
-// readQwen35 reads the settings of Qwen3.5's decoder that no other family has.
-func readQwen35(text []byte, c *Config) (map[string]NewLayer, error) {
+// configLinear are the settings of Qwen3.5's decoder that no other family has.
+type configLinear struct {
+	KeyHeads   *int    `json:"linear_num_key_heads"`
+	ValueHeads *int    `json:"linear_num_value_heads"`
+	KeyDim     *int    `json:"linear_key_head_dim"`
+	ValueDim   *int    `json:"linear_value_head_dim"`
+	Kernel     *int    `json:"linear_conv_kernel_dim"`
+	Interval   *int    `json:"full_attention_interval"`
+	Gate       *bool   `json:"attn_output_gate"`
+	GateType   *string `json:"output_gate_type"`
+	Dense      []int   `json:"mlp_only_layers"`
+	Experts    int     `json:"num_experts"`
+}
+
+// interval is the number of layers up to and with one of full attention.
+func (t *configLinear) interval() int { return valueOr(t.Interval, 4) }
+
+func (t *configLinear) build(x *Text) {
+	x.Linear = &Linear{KeyHeads: valueOr(t.KeyHeads, 16), ValueHeads: valueOr(t.ValueHeads, 32),
+		KeyDim: valueOr(t.KeyDim, 128), ValueDim: valueOr(t.ValueDim, 128), Kernel: valueOr(t.Kernel, 4)}
+	x.Gated, x.PlusOne = true, true
+	if x.Types != nil || t.interval() < 1 {
+		return
+	}
+	for i := range min(x.Layers, 1<<12) {
+		kind := linearAttention
+		if (i+1)%t.interval() == 0 {
+			kind = fullAttention
+		}
+		x.Types = append(x.Types, kind)
+	}
+}
+
+func (t *configLinear) check(l *Linear) []error {
 	var bad []error
 	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
-	l := &Linear{KeyHeads: 16, ValueHeads: 32, KeyDim: 128, ValueDim: 128, Kernel: 4}
-	keys := struct {
-		KeyHeads   *int   `json:"linear_num_key_heads"`
-		ValueHeads *int   `json:"linear_num_value_heads"`
-		KeyDim     *int   `json:"linear_key_head_dim"`
-		ValueDim   *int   `json:"linear_value_head_dim"`
-		Kernel     *int   `json:"linear_conv_kernel_dim"`
-		Interval   int    `json:"full_attention_interval"`
-		Gate       bool   `json:"attn_output_gate"`
-		GateType   string `json:"output_gate_type"`
-		Dense      []int  `json:"mlp_only_layers"`
-		Experts    int    `json:"num_experts"`
-	}{&l.KeyHeads, &l.ValueHeads, &l.KeyDim, &l.ValueDim, &l.Kernel, 4, true, "swish", nil, 0}
-	if err := jsontext.Unmarshal(text, &keys); err != nil {
-		return nil, err
-	}
 	checkRanges(addf, []sizeLimit{
 		{"linear_num_key_heads", l.KeyHeads, 12}, {"linear_num_value_heads", l.ValueHeads, 12},
 		{"linear_key_head_dim", l.KeyDim, 12}, {"linear_value_head_dim", l.ValueDim, 12},
-		{"linear_conv_kernel_dim", l.Kernel, 8}, {"full_attention_interval", keys.Interval, 12},
+		{"linear_conv_kernel_dim", l.Kernel, 8}, {"full_attention_interval", t.interval(), 12},
 	})
 	if l.KeyHeads > 0 && l.ValueHeads%l.KeyHeads != 0 {
 		addf("linear_num_value_heads is %d, must be a multiple of linear_num_key_heads = %d", l.ValueHeads, l.KeyHeads)
 	}
-	if !keys.Gate {
+	if !valueOr(t.Gate, true) {
 		addf("attn_output_gate is false, only true is supported")
 	}
-	if keys.GateType != "swish" {
-		addf("output_gate_type is %q, only swish is supported", keys.GateType)
+	if kind := valueOr(t.GateType, "swish"); kind != "swish" {
+		addf("output_gate_type is %q, only swish is supported", kind)
 	}
-	if keys.Experts > 0 || len(keys.Dense) > 0 {
-		addf("num_experts is %d, mlp_only_layers is %v: mixture-of-experts layers are not supported",
-			keys.Experts, keys.Dense)
+	if t.Experts > 0 || len(t.Dense) > 0 {
+		addf("num_experts is %d, mlp_only_layers is %v: mixture-of-experts layers are not supported", t.Experts, t.Dense)
 	}
-	if c.Text.Types == nil && keys.Interval > 0 {
-		for i := range min(c.Text.Layers, 1<<12) {
-			kind := linearAttention
-			if (i+1)%keys.Interval == 0 {
-				kind = fullAttention
-			}
-			c.Text.Types = append(c.Text.Types, kind)
-		}
-	}
-	c.Text.Linear, c.Text.Gated, c.Text.PlusOne = l, true, true
-	return map[string]NewLayer{linearAttention: newDeltaNet}, errors.Join(bad...)
+	return bad
 }
 
 // linearParams are the parameters of a layer with a gated delta net.
