@@ -64,7 +64,7 @@ func (c *Client) System(ctx context.Context) (o env.Observation, err error) {
 	if o.Text != "" && c.about.prompt != "" {
 		o.Text = "\n\n" + o.Text
 	}
-	o.Text = c.about.prompt + o.Text
+	o.Text = env.WithoutMarks(c.about.prompt + o.Text) // those of images that observations have
 	return o, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
+	"vagen/env"
 	"vagen/internal/golden"
 )
 
@@ -257,6 +258,16 @@ func TestSessionsAreNotAttached(t *testing.T) {
 			t.Log("golden: openenv/08_mcp.json: 1 cases")
 		}
 	}
+}
+
+// TestDescriptionsHaveNoImages: a server may show how its observations look.
+func TestDescriptionsHaveNoImages(t *testing.T) {
+	c := adapted(t, json.RawMessage(`{"action":{"properties":{"a":{"description":"what <image> shows"}}}}`), nil)
+	c.about.prompt = "You see <ima<image>ge>."
+	o, err := c.System(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, o.Text, "You see .")
+	require.NotContains(t, o.Text, env.ImageMark)
 }
 
 // TestObservationsWithoutTextAreShown: the fields that there are, where the client chose the field text.

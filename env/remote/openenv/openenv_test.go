@@ -69,7 +69,7 @@ func TestClientPlaysServer(t *testing.T) {
 // TestErrorsOfTheServerCostOneEpisode: errors, panics, time limits and lost sessions.
 func TestErrorsOfTheServerCostOneEpisode(t *testing.T) {
 	e := client(t, serve(t, newGrid, func(o *remote.ServerOptions) { o.CallTimeout = soon }), nil)
-	for _, response := range []string{"boom", "panic", "hang"} {
+	for _, response := range []string{"boom", "panic", "hang", "late"} {
 		_, err := e.Reset(t.Context(), 0)
 		require.NoError(t, err)
 		_, err = e.Step(t.Context(), response)

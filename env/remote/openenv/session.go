@@ -186,13 +186,13 @@ func (one *session) answer(raw []byte) (answer *frame, end bool) {
 	default:
 		data, err = one.step(m.response)
 	}
-	if err == nil {
+	// A call whose context has ended left the environment in an unknown state, even if it has not noticed that.
+	ended := one.call.Err()
+	if err = cmp.Or(err, ended); err == nil {
 		return &frame{"observation", data}, false
 	}
 	one.s.log.Warn("environment failed", "call", m.kind, "err", err)
-	// A call whose context has ended left the environment in an unknown state.
-	end = one.call.Err() != nil
-	if end {
+	if end = ended != nil; end {
 		one.call.free()
 		one.limitCalls() // for the answer
 		err = fmt.Errorf("%s did not finish within %v: %w", m.kind, one.s.o.CallTimeout, err)

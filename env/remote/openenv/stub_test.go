@@ -55,6 +55,8 @@ func (g *grid) Step(ctx context.Context, response string) (env.Outcome, error) {
 	case response == "hang":
 		<-ctx.Done()
 		return env.Outcome{}, ctx.Err()
+	case response == "late": // it does not notice the end of its context
+		time.Sleep(2 * soon)
 	case response == "right":
 		g.at.X = min(3, g.at.X+1)
 	}
