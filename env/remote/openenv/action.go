@@ -22,19 +22,31 @@ const (
 
 // mapping makes actions of responses by the server's schema of actions.
 type mapping struct {
-	schema map[string]any
-	defs   any // of the whole schema, for references
+	schema schema
 	format string
 	field  string
 	fixed  map[string]any // fields that every action has
-	visits *int           // of schemas while a value is checked
+	visits int            // of schemas while a value is checked
 }
+
+// schema is a JSON Schema.
+type schema map[string]any
+
+// names are those of the fields of an object, without the one that all actions and observations have.
+func (s schema) names() []string {
+	names := slices.Sorted(maps.Keys(fields(s["properties"])))
+	return slices.DeleteFunc(names, func(name string) bool { return name == "metadata" })
+}
+
+func (s schema) required() []string { return texts(s["required"]) }
+
+func (s schema) property(name string) schema { return fields(fields(s["properties"])[name]) }
 
 // newMapping chooses format and field if they are not given: of an action with one required field
 // besides the fixed ones, the answer is its value, or the whole response if its name is response;
 // of other actions it is an object.
-func newMapping(schema map[string]any, format, field string, fixed map[string]any) (*mapping, error) {
-	m := &mapping{schema: schema, defs: schema["$defs"], format: format, field: field, visits: new(int)}
+func newMapping(s schema, format, field string, fixed map[string]any) (*mapping, error) {
+	m := &mapping{schema: s, format: format, field: field}
 	raw, err := json.Marshal(fixed)
 	if err == nil {
 		// Integers of YAML become those of JSON.
@@ -44,11 +56,11 @@ func newMapping(schema map[string]any, format, field string, fixed map[string]an
 		return nil, fmt.Errorf("action_fixed: %w", err)
 	}
 	for name, v := range m.fixed {
-		if err := m.check(name, v); err != nil {
+		if err := m.check(s, name, v); err != nil {
 			return nil, fmt.Errorf("action_fixed: %w", err)
 		}
 	}
-	open := slices.DeleteFunc(m.required(), func(name string) bool {
+	open := slices.DeleteFunc(s.required(), func(name string) bool {
 		_, given := fixed[name]
 		return given
 	})
@@ -64,8 +76,8 @@ func newMapping(schema map[string]any, format, field string, fixed map[string]an
 	default:
 		m.format = formatField
 	}
-	if m.format != formatJSON && m.property(m.field) == nil {
-		return nil, fmt.Errorf("action_field: %q must be a field of the action: %s", m.field, strings.Join(m.names(), ", "))
+	if m.format != formatJSON && s.property(m.field) == nil {
+		return nil, fmt.Errorf("action_field: %q must be a field of the action: %s", m.field, strings.Join(s.names(), ", "))
 	}
 	return m, nil
 }
@@ -82,25 +94,14 @@ func elements(v any) []any {
 	return list
 }
 
-func (m *mapping) names() []string {
-	names := slices.Sorted(maps.Keys(fields(m.schema["properties"])))
-	return slices.DeleteFunc(names, func(name string) bool { return name == "metadata" })
-}
-
-func (m *mapping) required() []string { return texts(m.schema["required"]) }
-
-func (m *mapping) property(name string) map[string]any {
-	return fields(fields(m.schema["properties"])[name])
-}
-
-// check checks the value of a field.
-func (m *mapping) check(name string, v any) error {
-	p := m.property(name)
-	if p == nil && m.schema["additionalProperties"] != false {
+// check checks the value of an object's field.
+func (m *mapping) check(of schema, name string, v any) error {
+	p := of.property(name)
+	if p == nil && of["additionalProperties"] != false {
 		return nil
 	}
 	if p == nil {
-		return fmt.Errorf("field %q: it is unknown, the action has %s", clip(name), strings.Join(m.names(), ", "))
+		return fmt.Errorf("field %q: it is unknown, the action has %s", clip(name), strings.Join(of.names(), ", "))
 	}
 	if err := m.valid(p, v); err != nil {
 		return fmt.Errorf("field %q: %w", name, err)
@@ -118,7 +119,7 @@ func (m *mapping) prompt() string {
 	}
 	var b strings.Builder
 	b.WriteString("Answer with <answer>{…}</answer>, which holds a JSON object with these fields:")
-	for _, name := range m.names() {
+	for _, name := range m.schema.names() {
 		if _, given := m.fixed[name]; !given {
 			fmt.Fprintf(&b, "\n- %s: %s", name, m.describe(name))
 		}
@@ -127,12 +128,12 @@ func (m *mapping) prompt() string {
 }
 
 func (m *mapping) describe(name string) string {
-	p := m.property(name)
+	p := m.schema.property(name)
 	out := m.kind(p, 0)
 	if about, _ := p["description"].(string); about != "" {
 		out += ", " + about
 	}
-	if !slices.Contains(m.required(), name) {
+	if !slices.Contains(m.schema.required(), name) {
 		out += " (may be left out)"
 	}
 	return out
@@ -140,7 +141,7 @@ func (m *mapping) describe(name string) string {
 
 // action reads a response. The error says what is wrong with it, to the model.
 func (m *mapping) action(response string) (map[string]any, error) {
-	*m.visits = 0
+	m.visits = 0
 	action := map[string]any{}
 	maps.Copy(action, m.fixed)
 	if m.format == formatWhole {
@@ -154,8 +155,8 @@ func (m *mapping) action(response string) (map[string]any, error) {
 	}
 	answer := strings.TrimSpace(strings.ToValidUTF8(response[begin+len("<answer>"):end], "\ufffd"))
 	if m.format == formatField {
-		action[m.field] = m.parse(m.property(m.field), answer)
-		return action, m.check(m.field, action[m.field])
+		action[m.field] = m.parse(m.schema.property(m.field), answer)
+		return action, m.check(m.schema, m.field, action[m.field])
 	}
 	given, err := jsontext.Tree[map[string]any](answer, jsontext.Exact)
 	if err != nil || given == nil {
@@ -171,9 +172,9 @@ func (m *mapping) action(response string) (map[string]any, error) {
 }
 
 // parse reads text as a value: as text if the schema allows it, else as JSON.
-func (m *mapping) parse(schema map[string]any, answer string) any {
+func (m *mapping) parse(s schema, answer string) any {
 	v, err := jsontext.Tree[any](answer, jsontext.Exact)
-	if err != nil || m.valid(schema, answer) == nil {
+	if err != nil || m.valid(s, answer) == nil {
 		return answer
 	}
 	return v
@@ -188,21 +189,21 @@ const (
 )
 
 // resolve follows a reference within the schema.
-func (m *mapping) resolve(s map[string]any) map[string]any {
+func (m *mapping) resolve(s schema) schema {
 	ref, _ := s["$ref"].(string)
 	name, ok := strings.CutPrefix(ref, "#/$defs/")
 	if !ok {
 		return s
 	}
-	return fields(fields(m.defs)[name])
+	return fields(fields(m.schema["$defs"])[name])
 }
 
-func alternatives(s map[string]any) []any {
+func alternatives(s schema) []any {
 	return slices.Concat(elements(s["anyOf"]), elements(s["oneOf"]))
 }
 
 // kind describes the values that a schema allows.
-func (m *mapping) kind(s map[string]any, depth int) string {
+func (m *mapping) kind(s schema, depth int) string {
 	s = m.resolve(s)
 	if all := alternatives(s); len(all) > 0 && depth < maxNested {
 		var out string
@@ -236,8 +237,8 @@ func (m *mapping) kind(s map[string]any, depth int) string {
 
 // valid checks a value against types, alternatives, enumerations, bounds, elements and fields of a
 // schema; the server checks the rest.
-func (m *mapping) valid(s map[string]any, v any) error {
-	if *m.visits++; *m.visits > maxVisits {
+func (m *mapping) valid(s schema, v any) error {
+	if m.visits++; m.visits > maxVisits {
 		return nil
 	}
 	s = m.resolve(s)
@@ -270,15 +271,14 @@ func (m *mapping) valid(s map[string]any, v any) error {
 			}
 		}
 	case map[string]any:
-		inner := &mapping{schema: s, defs: m.defs, visits: m.visits}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if err := inner.check(name, v[name]); err != nil {
+			if err := m.check(s, name, v[name]); err != nil {
 				return err
 			}
 		}
-		for _, name := range inner.required() {
+		for _, name := range s.required() {
 			if _, ok := v[name]; !ok {
-				return fmt.Errorf("field %q: it is missing, must be %s", name, m.kind(inner.property(name), 0))
+				return fmt.Errorf("field %q: it is missing, must be %s", name, m.kind(s.property(name), 0))
 			}
 		}
 	}
@@ -286,7 +286,7 @@ func (m *mapping) valid(s map[string]any, v any) error {
 }
 
 // typed reports whether a value has one of the schema's types.
-func typed(s map[string]any, v any) bool {
+func typed(s schema, v any) bool {
 	kind := "null"
 	f, whole := number(v)
 	if whole {

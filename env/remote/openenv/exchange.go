@@ -200,10 +200,11 @@ func (c *Client) adapt(about *served) error {
 		return fmt.Errorf("%w: %w", errSetting, err)
 	}
 	c.about, c.mapping = about, m
-	if c.o.Text == "" && about.has("text") {
+	shown := about.schema.Observation
+	if c.o.Text == "" && shown.property("text") != nil {
 		c.text = "{text}"
 	}
-	if c.o.Images == nil && about.has("images") {
+	if c.o.Images == nil && shown.property("images") != nil {
 		c.images = []path{{"images"}}
 	}
 	return nil

@@ -45,15 +45,12 @@ func (s *Server) route() {
 		s.begin(w, http.StatusOK, "application/yaml")
 		fmt.Fprintf(w, manifest, s.hosted.Name)
 	})
-	post := func(path string, f func(raw []byte) (status int, v any)) {
-		handle("POST", path, func(w http.ResponseWriter, r *http.Request) { s.body(w, r, f) })
-	}
-	post("/mcp", func(raw []byte) (int, any) { return http.StatusOK, answerMCP(raw) })
-	post("/reset", func(raw []byte) (int, any) {
+	handle("POST", "/mcp", s.posted(func(raw []byte) (int, any) { return http.StatusOK, answerMCP(raw) }))
+	handle("POST", "/reset", s.posted(func(raw []byte) (int, any) {
 		q, bad := parseReset(raw)
 		return s.once(bad, func(one *session) (any, error) { return one.reset(q) })
-	})
-	post("/step", s.stepOnce)
+	}))
+	handle("POST", "/step", s.posted(s.stepOnce))
 }
 
 // manifest is the file openenv.yaml of a container, with what 0.10.0's conformance test of a folder
@@ -101,18 +98,20 @@ type refusal struct {
 	Detail any `json:"detail"`
 }
 
-// body reads a request within the limit and answers it.
-func (s *Server) body(w http.ResponseWriter, r *http.Request, f func([]byte) (int, any)) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.Limits.Body))
-	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
-		why := fmt.Sprintf("the body is longer than the limit of %d bytes", tooLong.Limit)
-		s.reply(w, http.StatusRequestEntityTooLarge, refusal{why})
-		return
-	} else if err != nil {
-		return // the client has disconnected
+// posted reads a request's body within the limit and answers with what f returns for it.
+func (s *Server) posted(f func(raw []byte) (status int, v any)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.Limits.Body))
+		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+			why := fmt.Sprintf("the body is longer than the limit of %d bytes", tooLong.Limit)
+			s.reply(w, http.StatusRequestEntityTooLarge, refusal{why})
+			return
+		} else if err != nil {
+			return // the client has disconnected
+		}
+		status, v := f(raw)
+		s.reply(w, status, v)
 	}
-	status, v := f(raw)
-	s.reply(w, status, v)
 }
 
 // stepOnce plays one turn of a new episode, because HTTP has no sessions.

@@ -129,13 +129,7 @@ func newClient(o settings, known *sync.Map) (*Client, error) {
 type served struct {
 	prompt string
 	schema struct {
-		Action      map[string]any `json:"action"`
-		Observation map[string]any `json:"observation"`
+		Action      schema `json:"action"`
+		Observation schema `json:"observation"`
 	}
-}
-
-// has reports whether observations have a field.
-func (s *served) has(name string) bool {
-	_, ok := fields(s.schema.Observation["properties"])[name]
-	return ok
 }
