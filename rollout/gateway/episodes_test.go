@@ -83,6 +83,9 @@ func TestClientsFromOutsideTakeEpisodes(t *testing.T) {
 	require.Equal(t, "1", head.Get("Retry-After"))
 	code, _, _ = post(t, g.URL()+"/episodes", "wrong", "")
 	require.Equal(t, 401, code)
+	code, _, bad := post(t, g.URL()+"/episodes", "secret", `{"seed": 1.5}`)
+	require.Equal(t, 400, code)
+	require.Contains(t, bad["error"].(object)["message"], "seed: number 1.5 is not allowed, must be an integer")
 	r := new(env.Registry)
 	r.SetRemote("agent")
 	require.NoError(t, r.Register("agent", func(config map[string]any) (env.Env, error) {

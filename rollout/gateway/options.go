@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 
@@ -41,6 +42,9 @@ type Options struct {
 	Processes int `option:"processes" least:"0"`
 }
 
+// maxTask is the limit of Linux on a variable, without its name.
+const maxTask = 128<<10 - len("VAGEN_TASK=\x00")
+
 // errNoAgent means that nothing says where the agent comes from.
 var errNoAgent = fmt.Errorf("gateway: option \"command\": %w: one of command, url and wait must be set", env.ErrOption)
 
@@ -61,6 +65,12 @@ func (o *Options) Validate() error {
 	}
 	if command := len(o.Command) > 0; command && (o.URL != "" || o.Wait) || o.URL != "" && o.Wait {
 		f.Bad("command", "more than one of command, url and wait is set, only one is allowed")
+	}
+	task, err := json.Marshal(o.Task)
+	if err != nil {
+		f.Bad("task", "%v, must be JSON", err)
+	} else if len(o.Command) > 0 && len(task) > maxTask {
+		f.Bad("task", "%d bytes of JSON, a command gets at most %d; use url", len(task), maxTask)
 	}
 	if _, ok := origin.Parse(o.URL); o.URL != "" && !ok {
 		f.Bad("url", "%q is not allowed, must be a URL with http or https", o.URL)

@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,8 +53,7 @@ func TestPaymentsAreRecordedOnce(t *testing.T) {
 		e.items = map[string]*call{"a": {}}
 		for i, s := range c.sent {
 			w := httptest.NewRecorder()
-			g.server.Handler.ServeHTTP(w, httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+"/"+s.path,
-				strings.NewReader(s.body)))
+			sendTo(w, e, "/"+s.path, s.body)
 			require.Equal(t, s.status, w.Code, "%s: %d: %s", name, i, w.Body)
 		}
 		require.Equal(t, c.success, e.ledger.success(), name)
@@ -72,10 +72,8 @@ func TestOpenGatewaysNeedNoOptions(t *testing.T) {
 }
 
 // askOnce is an agent that makes one call.
-func askOnce(ctx context.Context, e *Episode) (*Score, error) {
-	r := httptest.NewRequestWithContext(ctx, "POST", "http://127.0.0.1/episodes/"+e.id+"/v1/chat/completions",
-		strings.NewReader(question))
-	e.gate.server.Handler.ServeHTTP(httptest.NewRecorder(), r)
+func askOnce(_ context.Context, e *Episode) (*Score, error) {
+	sendTo(httptest.NewRecorder(), e, "/v1/chat/completions", question)
 	return &Score{Reward: 1}, nil
 }
 
@@ -122,9 +120,11 @@ func TestGatewaysAreSharedByEqualOptions(t *testing.T) {
 	require.NotSame(t, first, second)
 	require.Equal(t, "http://example.org:80", second.URL())
 	for g, status := range map[*Gateway]int{first: 403, second: 200} { // the name that agents get
-		w := httptest.NewRecorder()
-		g.server.Handler.ServeHTTP(w, httptest.NewRequest("GET", "http://example.org:80/", nil))
-		require.Equal(t, status, w.Code)
+		for _, url := range []string{"http://example.org:80/", "http://example.org/"} { // not all clients send this port
+			w := httptest.NewRecorder()
+			g.server.Handler.ServeHTTP(w, httptest.NewRequest("GET", url, nil))
+			require.Equal(t, status, w.Code, url)
+		}
 	}
 	again, err := p.gateway(&a)
 	require.NoError(t, err)
@@ -172,14 +172,15 @@ func TestATwinIsDiscardedUnlessItIsPaid(t *testing.T) {
 // TestCommandsGetTheirEpisode: each SDK finds the key in a variable that it reads, and a task must fit one.
 func TestCommandsGetTheirEpisode(t *testing.T) {
 	e := &Episode{Key: "ep-1"}
-	vars, err := e.environ()
-	require.NoError(t, err)
+	vars := e.environ()
 	for _, name := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"} {
 		require.Contains(t, vars, name+"=ep-1")
 	}
-	e.Task = map[string]any{"name": strings.Repeat("x", 128<<10)}
-	_, err = e.environ()
-	require.ErrorContains(t, err, "option task: 131083 bytes of JSON")
+	for want, task := range map[string]any{"131083 bytes of JSON": strings.Repeat("x", 128<<10), "must be JSON": math.Inf(1)} {
+		_, err := unserved(nil).Env(map[string]any{"task": map[string]any{"name": task}, "command": []any{"agent"}})
+		require.ErrorIs(t, err, env.ErrOption)
+		require.ErrorContains(t, err, want)
+	}
 }
 
 // TestPicturesAreCountedOnce: those that every call sends again, and broken ones, use up nothing.
@@ -208,10 +209,26 @@ func TestErrorsOfServicesHideTheKey(t *testing.T) {
 	g, err := New(Settings{})
 	require.NoError(t, err)
 	tr := play(t, g, &scripted{}, map[string]any{"url": service.URL})
-	require.NoError(t, g.Close())
 	require.ErrorContains(t, tr.Err, "422")
 	require.ErrorContains(t, tr.Err, "[key]")
 	require.NotContains(t, tr.Err.Error(), "ep-")
+	service.Close()
+	tr = play(t, g, &scripted{}, map[string]any{"url": service.URL + "/?key=hidden"})
+	require.NoError(t, g.Close())
+	require.ErrorContains(t, tr.Err, "url: dial")
+	require.NotContains(t, tr.Err.Error(), "hidden")
+}
+
+// TestTextsOfAConversation: many users' messages are joined at once, and calls without arguments are shown as calls.
+func TestTextsOfAConversation(t *testing.T) {
+	ms := []dialect.Message{{Role: dialect.System, Text: "a"}, {Role: dialect.System, Text: "b"}, hello,
+		{Role: dialect.Assistant, Calls: []dialect.Call{{Name: "f"}}}, {Role: dialect.Tool, Text: "c"}, hello}
+	var got []string
+	for _, m := range new(Episode).messages(ms, true) {
+		got = append(got, m.Text)
+	}
+	require.Equal(t, []string{"a\n\nb", "hello", "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+		"<tool_response>\nc\n</tool_response>\nhello"}, got)
 }
 
 // counting is a policy that counts tokens, and knows the limits of the responses that it was asked for.

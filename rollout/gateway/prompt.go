@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,30 +37,42 @@ func withTools(ms []dialect.Message, tools string) []dialect.Message {
 // later instructions in turn another, as chat templates want it.
 func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 	var out []policy.Message
+	var texts [][]string // of each of out
 	for _, m := range ms {
-		p, gap := policy.Message{Role: policy.User, Text: m.Text}, "\n"
+		role, some := policy.User, []string{m.Text}
 		begins = begins && m.Role == dialect.System
 		switch {
 		case begins:
-			p.Role, gap = policy.System, "\n\n"
+			role = policy.System
 		case m.Role == dialect.Assistant:
-			p.Role = policy.Assistant
+			role = policy.Assistant
+			if m.Text == "" {
+				some = nil
+			}
 			for _, c := range m.Calls {
-				text := fmt.Sprintf("\n%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name, c.Arguments, callClose)
-				p.Text = strings.TrimPrefix(p.Text+env.WithoutMarks(text), "\n")
+				call := fmt.Sprintf("%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name, cmp.Or(c.Arguments, "{}"),
+					callClose)
+				some = append(some, env.WithoutMarks(call))
 			}
 		case m.Role == dialect.Tool:
-			p.Text = "<tool_response>\n" + m.Text + "\n</tool_response>"
+			some[0] = "<tool_response>\n" + m.Text + "\n</tool_response>"
 		}
+		last := len(out) - 1
+		if last < 0 || out[last].Role != role || role == policy.Assistant {
+			out, texts = append(out, policy.Message{Role: role}), append(texts, nil)
+			last++
+		}
+		texts[last] = append(texts[last], some...)
 		for _, im := range m.Images {
-			p.Images = append(p.Images, e.images[im.Hash])
+			out[last].Images = append(out[last].Images, e.images[im.Hash])
 		}
-		if last := len(out) - 1; last >= 0 && out[last].Role == p.Role && p.Role != policy.Assistant {
-			out[last].Text += gap + p.Text
-			out[last].Images = append(out[last].Images, p.Images...)
-			continue
+	}
+	for i := range out {
+		gap := "\n"
+		if out[i].Role == policy.System {
+			gap = "\n\n"
 		}
-		out = append(out, p)
+		out[i].Text = strings.Join(texts[i], gap)
 	}
 	return out
 }

@@ -43,7 +43,7 @@ func (g *Gateway) handler() http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !origin.Loopback(r.Host) &&
-			!strings.EqualFold(r.Host, g.o.Host) {
+			!strings.EqualFold(origin.Host(r.Host), origin.Host(g.o.Host)) {
 			bad := refusal("Host", "web pages, and without a token other names than those of this machine and the option "+
 				"host, are not allowed")
 			bad.Status = http.StatusForbidden
@@ -189,7 +189,7 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, p dialect.Protoco
 		return err
 	}
 	a := *c.answer
-	a.Model, a.Thinking, a.Usage, a.Encrypted = cmp.Or(q.Model, modelName), q.Thinking, q.Usage, q.Encrypted
+	a.Form = q.Form
 	parts, kind := [][]byte{p.Encode(&a)}, "application/json"
 	if q.Stream {
 		parts, kind = p.Events(&a), "text/event-stream"
@@ -203,12 +203,9 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, p dialect.Protoco
 	return http.NewResponseController(w).Flush()
 }
 
-// modelName is the only model.
-const modelName = "policy"
-
 func models(_ *Episode, w http.ResponseWriter, r *http.Request) error {
-	model := map[string]any{"id": modelName, "object": "model", "created": 0, "owned_by": "vagen", "type": "model",
-		"display_name": modelName} // the last two are Anthropic's
+	model := map[string]any{"id": dialect.ModelName, "object": "model", "created": 0, "owned_by": "vagen", "type": "model",
+		"display_name": dialect.ModelName} // the last two are Anthropic's
 	if r.PathValue("model") == "" {
 		model = map[string]any{"object": "list", "data": []any{model}}
 	}

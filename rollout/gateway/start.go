@@ -16,6 +16,7 @@ import (
 
 	"vagen/internal/origin"
 	"vagen/internal/procgroup"
+	"vagen/internal/transport"
 )
 
 // shownOutput is how much of a program's standard error an error shows, in bytes.
@@ -83,36 +84,23 @@ func (e *Episode) runFunc(ctx context.Context) error {
 	return e.pay(s.result())
 }
 
-// maxTask is the limit of Linux on a variable, without its name.
-const maxTask = 128<<10 - len("VAGEN_TASK=\x00")
-
 // environ returns what a command learns about its episode: the variables that the SDKs of OpenAI and
 // Anthropic read, and our own.
-func (e *Episode) environ() ([]string, error) {
-	task, err := json.Marshal(e.Task)
-	if err == nil && len(task) > maxTask {
-		err = fmt.Errorf("%d bytes of JSON, a command gets at most %d; use url", len(task), maxTask)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("gateway: option task: %w", err)
-	}
+func (e *Episode) environ() []string {
+	task, _ := json.Marshal(e.Task) // Validate has checked it
 	return []string{
 		"OPENAI_BASE_URL=" + e.URL + "/v1", "OPENAI_API_KEY=" + e.Key, "ANTHROPIC_BASE_URL=" + e.URL,
 		"ANTHROPIC_AUTH_TOKEN=" + e.Key, "ANTHROPIC_API_KEY=" + e.Key,
 		"VAGEN_EPISODE_URL=" + e.URL, "VAGEN_EPISODE_KEY=" + e.Key, "VAGEN_TASK=" + string(task),
 		"VAGEN_SEED=" + strconv.FormatInt(e.Seed, 10), "VAGEN_GROUP=" + strconv.Itoa(e.Group),
-	}, nil
+	}
 }
 
 // runCommand runs the agent as a program. Its end ends the episode; a status other than 0 is a
 // failure.
 func (e *Episode) runCommand(ctx context.Context) error {
-	vars, err := e.environ()
-	if err != nil {
-		return err
-	}
 	cmd := exec.CommandContext(ctx, e.options.Command[0], e.options.Command[1:]...)
-	cmd.Env = append(os.Environ(), vars...)
+	cmd.Env = append(os.Environ(), e.environ()...)
 	return e.run(cmd)
 }
 
@@ -138,10 +126,7 @@ var client = origin.Client(origin.Stay, nil)
 
 // runURL asks a service to play the episode. Its answer may have the score.
 func (e *Episode) runURL(ctx context.Context) error {
-	body, err := json.Marshal(e.describe())
-	if err != nil {
-		return fmt.Errorf("gateway: option task: %w", err)
-	}
+	body, _ := json.Marshal(e.describe()) // as for environ
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.options.URL, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -149,7 +134,7 @@ func (e *Episode) runURL(ctx context.Context) error {
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := client.Do(r)
 	if err != nil {
-		return err
+		return fmt.Errorf("url: %w", transport.Cause(err)) // without the address, which may have a key
 	}
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(answer.Body, rewardOutput))

@@ -51,7 +51,9 @@ func plainType(name string) string {
 		return "a " + name
 	case strings.HasPrefix(name, "[]"):
 		return "a list"
-	case strings.HasPrefix(name, "int") || strings.HasPrefix(name, "float"):
+	case strings.HasPrefix(name, "int"):
+		return "an integer"
+	case strings.HasPrefix(name, "float"):
 		return "a number"
 	}
 	return "an object"
@@ -129,11 +131,23 @@ func (k *kind) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// ModelName is the only model. Answers name that of the request, in every event of a stream.
+const ModelName = "policy"
+
+// maxModel limits its length in bytes.
+const maxModel = 1 << 12
+
 // settings copies to a request what is not about its messages.
 func (q *query) settings(r *Request) error {
-	r.Model, r.Stream, r.Previous, r.Usage = q.Model, q.Stream, q.Previous, q.Options.Usage
-	r.Thinking = q.Thinking.Type == "enabled" || q.Thinking.Type == "adaptive"
+	r.Previous = q.Previous
+	r.Form = Form{
+		Model: cmp.Or(q.Model, ModelName), Stream: q.Stream, Usage: q.Options.Usage,
+		Thinking:  q.Thinking.Type == "enabled" || q.Thinking.Type == "adaptive",
+		Encrypted: slices.Contains(q.Include, "reasoning.encrypted_content"),
+	}
 	switch {
+	case len(q.Model) > maxModel:
+		return Bad("model", "a name of %d bytes, at most %d are allowed", len(q.Model), maxModel)
 	case q.N != nil && *q.N != 1:
 		return Bad("n", "%v is not allowed, must be 1: every answer is a turn of the episode", *q.N)
 	case given(q.Conversation):
@@ -157,7 +171,6 @@ func (q *query) settings(r *Request) error {
 		}
 	}
 	slices.Sort(r.Overridden) // maps have no order
-	r.Encrypted = slices.Contains(q.Include, "reasoning.encrypted_content")
 	return cmp.Or(r.choose(q.ToolChoice.Type), r.format("response_format", q.Format.Type),
 		r.format("text.format", q.Text.Format.Type), r.format("output_config.format", q.Output.Format.Type),
 		r.stop("stop", q.Stop), r.stop("stop_sequences", q.Stops), r.tools(q.Tools))
@@ -289,7 +302,7 @@ func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
 		return nil
 	}
 	if text, ok := jsontext.Text(raw); ok {
-		m.Text = join(m.Text, env.WithoutMarks(text))
+		m.Text = env.WithoutMarks(text)
 		return nil
 	}
 	var parts []part
@@ -299,36 +312,42 @@ func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
 		}
 		return err
 	}
+	var texts []string
 	for i := range parts {
-		if err := r.part(m, &parts[i], fmt.Sprintf("%s[%d]", field, i)); err != nil {
+		text, err := r.part(m, &parts[i], fmt.Sprintf("%s[%d]", field, i))
+		if err != nil {
 			return err
 		}
+		texts = append(texts, text)
 	}
+	m.Text = join(texts)
 	return nil
 }
 
-func (r *Request) part(m *Message, p *part, field string) error {
+// part adds a part to a message and returns its text.
+func (r *Request) part(m *Message, p *part, field string) (text string, err error) {
 	switch p.Type {
 	case "text", "input_text", "output_text", "summary_text":
-		m.Text = join(m.Text, env.WithoutMarks(p.Text))
+		text = env.WithoutMarks(p.Text)
 	case "refusal":
-		m.Text = join(m.Text, env.WithoutMarks(p.Refusal))
+		text = env.WithoutMarks(p.Refusal)
 	case "thinking", "redacted_thinking", "reasoning":
 	case "tool_use":
 		m.Calls = append(m.Calls, Call{ID: p.ID, Name: p.Name, Arguments: string(p.Input)})
 	case "tool_result":
-		return r.message(Tool, p.Content, field, ".content")
+		err = r.message(Tool, p.Content, field, ".content")
 	case "image_url", "input_image":
-		return r.image(m, cmp.Or(p.ImageURL.URL, p.ImageURL.Type), field+".image_url")
+		text, err = ImageMark, r.image(m, cmp.Or(p.ImageURL.URL, p.ImageURL.Type), field+".image_url")
 	case "image":
-		if p.Source.Type == "base64" {
-			return m.file(r.original(p.Source.Data), field+".source.data")
+		if text = ImageMark; p.Source.Type == "base64" {
+			err = m.file(r.original(p.Source.Data), field+".source.data")
+		} else {
+			err = r.image(m, p.Source.URL, field+".source")
 		}
-		return r.image(m, p.Source.URL, field+".source")
 	default:
-		return Bad(field+".type", "%q is not allowed, must be a text or an image", short(p.Type))
+		err = Bad(field+".type", "%q is not allowed, must be a text or an image", short(p.Type))
 	}
-	return nil
+	return text, err
 }
 
 // image adds an image that a URL contains. Others are not fetched.
@@ -342,13 +361,13 @@ func (r *Request) image(m *Message, url, field string) error {
 	return m.file(data, field)
 }
 
+// file adds an image in base64.
 func (m *Message) file(text []byte, field string) error {
 	data := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
 	n, err := base64.StdEncoding.Decode(data, text)
 	if err != nil {
 		return Bad(field, "not base64: %v", err)
 	}
-	m.Text = join(m.Text, ImageMark)
 	m.Images = append(m.Images, Image{data[:n], sha256.Sum256(data[:n]), field})
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"vagen/env"
@@ -72,13 +73,9 @@ type Request struct {
 	Tools    string   // definitions, one JSON object a line; "" for none
 	Calls    bool     // the answer may call tools
 	Stop     []string // texts that end the answer
-	Model    string
-	Previous string // Responses: the earlier answer that Messages follow
-	Field    string // that has the messages
-
-	Stream, Usage bool // as a stream; with its last chunk's usage
-	Thinking      bool // Messages: reasoning is wanted in blocks
-	Encrypted     bool // Responses: reasoning items carry encrypted_content
+	Previous string   // Responses: the earlier answer that Messages follow
+	Field    string   // that has the messages
+	Form
 
 	// Overridden names fields that ask for other sampling than the run's, or for what answers do not have,
 	// and Constrained those that ask for answers of a given form, which the policy does not guarantee.
@@ -86,6 +83,14 @@ type Request struct {
 
 	long   [][]byte // long strings of the body, see Shorten
 	images int      // those of long that are images
+}
+
+// Form says how an answer is sent.
+type Form struct {
+	Model         string // that it names
+	Stream, Usage bool   // as a stream; with its last chunk's usage
+	Thinking      bool   // Messages: reasoning is wanted in blocks
+	Encrypted     bool   // Responses: reasoning items carry encrypted_content
 }
 
 // Answer is a response in parts.
@@ -98,9 +103,7 @@ type Answer struct {
 	Stopped         string   // the text of Request.Stop that ended it
 	Read, Wrote     int      // tokens
 	Created         int64    // Unix seconds
-	// Of the Request.
-	Model                      string
-	Thinking, Usage, Encrypted bool
+	Form                     // of the Request
 }
 
 // Error is the answer to a request that is refused.
@@ -199,29 +202,27 @@ func Plain(text string) string {
 	return strings.TrimSpace(strings.ReplaceAll(b.String(), "</think>", ""))
 }
 
-// tidy joins adjacent messages of the assistant, as the parts of one answer are sent, and drops
-// those that have reasoning at most, and instructions without text.
+// tidy drops messages of the assistant that have reasoning at most, and instructions without text. Adjacent ones
+// of the assistant become one, as the parts of one answer are sent.
 func tidy(ms []Message) []Message {
-	var out []Message
-	for _, m := range ms {
+	ms = slices.DeleteFunc(ms, func(m Message) bool {
 		empty := len(m.Calls)+len(m.Images) == 0 && Plain(m.Text) == ""
-		if empty && m.Role == Assistant || m.Role == System && m.Text == "" {
-			continue
+		return empty && m.Role == Assistant || m.Role == System && m.Text == ""
+	})
+	var out []Message
+	for len(ms) > 0 {
+		m, texts := ms[0], []string{ms[0].Text}
+		for ms = ms[1:]; m.Role == Assistant && len(ms) > 0 && ms[0].Role == Assistant; ms = ms[1:] {
+			texts = append(texts, ms[0].Text)
+			m.Images, m.Calls = append(m.Images, ms[0].Images...), append(m.Calls, ms[0].Calls...)
 		}
-		if last := len(out) - 1; m.Role == Assistant && last >= 0 && out[last].Role == Assistant {
-			l := &out[last]
-			l.Text, l.Images = join(l.Text, m.Text), append(l.Images, m.Images...)
-			l.Calls = append(l.Calls, m.Calls...)
-			continue
-		}
+		m.Text = join(texts)
 		out = append(out, m)
 	}
 	return out
 }
 
-func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "\n" + b
+// join joins those texts that are not empty: a client may send many, so that adding one at a time would take long.
+func join(texts []string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "\n")
 }

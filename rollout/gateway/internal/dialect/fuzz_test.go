@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -92,6 +93,7 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 		{Chat, `{"messages": [{"role": "user", "content": "x"}], "stop": 7}`, `stop: number is not allowed, must be a list`},
 		{Chat, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`,
 			`messages[0].content[0].image_url: "" is not allowed`},
+		{Chat, `{"model": "` + strings.Repeat("m", 5000) + `"}`, `model: a name of 5000 bytes, at most 4096 are allowed`},
 		{Chat, `{"temperature": "hot"}`, `temperature: string is not allowed, must be a number`},
 		{Responses, `{"input": [{"type": "function_call", "name": 7}]}`, `input.name: number is not allowed, must be a string`},
 		{Responses, `{"input": [{"type": "computer_call"}]}`, `input[0].type: "computer_call" is not allowed`},
@@ -123,12 +125,12 @@ func TestOtherTypesOfFieldsAreRead(t *testing.T) {
 			Overridden: []string{"parallel_tool_calls"}, Constrained: []string{"tool_choice", "response_format"}},
 		`"n": 1.0, "stop": "a", "max_tokens": 1e3, "metadata": [1]`:            {Overridden: []string{"max_tokens"}, Stop: []string{"a"}},
 		`"stop": null, "stop_sequences": ["a", ""], "stream_options": null`:    {Stop: []string{"a"}},
-		`"logprobs": false, "logit_bias": {}, "thinking": {"type": "enabled"}`: {Thinking: true},
+		`"logprobs": false, "logit_bias": {}, "thinking": {"type": "enabled"}`: {Form: Form{Thinking: true}},
 	} {
 		r, err := Messages.Decode([]byte("{" + user + body + "}"))
 		require.Nil(t, err, body)
-		require.Equal(t, want, Request{Constrained: r.Constrained, Overridden: r.Overridden, Stop: r.Stop,
-			Thinking: r.Thinking}, body)
+		want.Model = ModelName
+		require.Equal(t, want, Request{Constrained: r.Constrained, Overridden: r.Overridden, Stop: r.Stop, Form: r.Form}, body)
 	}
 }
 
@@ -163,6 +165,22 @@ func TestCleanLeavesNoMark(t *testing.T) {
 		"é<image><image>": "é"} {
 		require.Equal(t, want, env.WithoutMarks(text))
 	}
+}
+
+// TestManyTextsTakeNoTime: those of parts, and of adjacent messages, are joined at once.
+func TestManyTextsTakeNoTime(t *testing.T) {
+	const n = 20_000
+	part, message := `{"type": "text", "text": "some words"},`, `{"role": "assistant", "content": "some words"},`
+	body := `{"messages": [{"role": "user", "content": [` + strings.Repeat(part, n) + part[:len(part)-1] + `]},` +
+		strings.Repeat(message, n) + `{"role": "user", "content": "x"}]}`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r, err := Chat.Decode([]byte(body))
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Len(t, r.Messages, 3)
+	require.Equal(t, n, strings.Count(r.Messages[0].Text, "\n"))
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20))
 }
 
 // TestAnImageOfTheAssistantIsKept: a message with nothing else is not empty.
