@@ -198,7 +198,7 @@ func BenchmarkCalls(b *testing.B) {
 					r := httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+"/v1/chat/completions", strings.NewReader(body))
 					h.ServeHTTP(w, r)
 					require.Equal(b, 200, w.Code, "%s", w.Body)
-					require.Equal(b, turn == 0, e.turns[turn].parent == nil, "a call continues its row")
+					require.Equal(b, turn == 0, e.turns[turn].parent == e.root, "a call continues its row")
 				}
 				e.end(nil)
 				g.remove(e)

@@ -13,16 +13,8 @@ import (
 	"vagen/rollout/gateway/internal/dialect"
 )
 
-// echoed says how an answer came back.
-type echoed struct {
-	ok    bool
-	rest  []dialect.Message // the messages after it
-	loose bool
-	named bool // with the ids of its calls
-}
-
-// echo compares the beginning of a conversation's rest with an answer. These changes of clients are
-// known, see docs/agents.md:
+// echo compares the beginning of a conversation's rest with an answer. If that came back, the place is the one
+// behind it. These changes of clients are known, see docs/agents.md:
 //   - reasoning is dropped, or moved between <think> tags and a field
 //   - white space at the ends of the text is added or removed, or a stop text added
 //   - arguments of calls are serialised again: order of keys, spaces, escapes, 2.0 for 2
@@ -30,10 +22,10 @@ type echoed struct {
 //   - the text beside calls is dropped, or calls are part of the text
 //   - several calls come back in turn, each before its result
 //   - an empty answer is dropped
-func echo(a *dialect.Answer, rest []dialect.Message) echoed {
+func echo(a *dialect.Answer, rest []dialect.Message) (behind place, ok bool) {
 	empty := dialect.Plain(a.Text) == "" && len(a.Calls) == 0
 	if len(rest) == 0 || rest[0].Role != dialect.Assistant {
-		return echoed{ok: empty && len(rest) > 0, rest: rest, loose: true}
+		return place{delta: rest, loose: true}, empty && len(rest) > 0
 	}
 	e := rest[0]
 	rest = rest[1:]
@@ -42,24 +34,21 @@ func echo(a *dialect.Answer, rest []dialect.Message) echoed {
 	switch {
 	case len(e.Images) > 0: // the policy writes none
 	case sameCalls(a.Calls, e.Calls):
-		if !same && (len(a.Calls) == 0 || got != "") {
-			return echoed{}
-		}
 		loose := e.Text != a.Text && !(a.Text == "" && strings.TrimSpace(e.Text) == "")
-		return echoed{ok: true, rest: rest, loose: loose, named: sameIDs(a.Calls, e.Calls)}
+		return place{delta: rest, loose: loose, named: sameIDs(a.Calls, e.Calls)}, same || len(a.Calls) > 0 && got == ""
 	case len(e.Calls) == 0 && len(a.Calls) > 0:
 		before, calls, ok := written(got)
-		return echoed{ok: ok && sameText(a, before) && sameCalls(a.Calls, calls), rest: rest, loose: true,
-			named: sameIDs(a.Calls, calls)}
+		return place{delta: rest, loose: true, named: sameIDs(a.Calls, calls)}, ok && sameText(a, before) &&
+			sameCalls(a.Calls, calls)
 	case len(e.Calls) < len(a.Calls) && (same || got == ""):
 		return inTurn(a, e, rest)
 	}
-	return echoed{}
+	return place{}, false
 }
 
 // inTurn recognises calls that come back one after another, each with its results. The results
-// come first in the rest that it returns, as if all calls had come in one message.
-func inTurn(a *dialect.Answer, e dialect.Message, rest []dialect.Message) echoed {
+// come first behind them, as if all calls had come in one message.
+func inTurn(a *dialect.Answer, e dialect.Message, rest []dialect.Message) (behind place, ok bool) {
 	calls := slices.Clone(e.Calls)
 	var results []dialect.Message
 	for len(calls) < len(a.Calls) {
@@ -70,12 +59,12 @@ func inTurn(a *dialect.Answer, e dialect.Message, rest []dialect.Message) echoed
 		results = append(results, rest[:n]...)
 		if n == 0 || n == len(rest) || rest[n].Role != dialect.Assistant || len(rest[n].Calls) == 0 ||
 			len(rest[n].Images) > 0 || dialect.Plain(rest[n].Text) != "" {
-			return echoed{}
+			return place{}, false
 		}
 		calls, rest = append(calls, rest[n].Calls...), rest[n+1:]
 	}
-	return echoed{ok: sameCalls(a.Calls, calls), rest: slices.Concat(results, rest), loose: true,
-		named: sameIDs(a.Calls, calls)}
+	behind = place{delta: slices.Concat(results, rest), loose: true, named: sameIDs(a.Calls, calls)}
+	return behind, sameCalls(a.Calls, calls)
 }
 
 // sameText compares a text that came back with that of an answer. Some clients put the stop text

@@ -41,7 +41,9 @@ func TestArgumentsAreRecognised(t *testing.T) {
 // TestAnAnswerThatCameBackHasNoImage: the policy writes none, so that an answer with one is the client's own.
 func TestAnAnswerThatCameBackHasNoImage(t *testing.T) {
 	a, back := &dialect.Answer{Text: "four"}, dialect.Message{Role: dialect.Assistant, Text: "four"}
-	require.True(t, echo(a, []dialect.Message{back}).ok)
+	_, ok := echo(a, []dialect.Message{back})
+	require.True(t, ok)
 	back.Text, back.Images = "four\n"+dialect.ImageMark, make([]dialect.Image, 1)
-	require.False(t, echo(a, []dialect.Message{back}).ok)
+	_, ok = echo(a, []dialect.Message{back})
+	require.False(t, ok)
 }

@@ -62,15 +62,11 @@ func (p player) Call() rollout.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.current
-	out := rollout.Call{After: -1, Messages: c.messages, StopStrings: c.stops, Whole: func() []policy.Message {
+	return rollout.Call{After: c.parent.turn, Messages: c.messages, StopStrings: c.stops, Whole: func() []policy.Message {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.messages(whole(c), true)
+		return p.messages(c.before(), true)
 	}}
-	if c.parent != nil {
-		out.After = c.parent.turn
-	}
-	return out
 }
 
 // outcome shows the current call, for records; without one it is that of the end.

@@ -46,8 +46,8 @@ type Episode struct {
 // record holds the calls of an episode.
 type record struct {
 	images  map[[32]byte]image.Image
-	pixels  int // of images
-	calls   callTree
+	pixels  int   // of images
+	root    *call // of the tree of calls
 	queue   []*call
 	current *call
 	turns   []*call
@@ -91,7 +91,7 @@ func (e *Episode) ask(r *dialect.Request, marked bool) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := e.calls.find(ms)
+	at := e.root.find(ms)
 	if c := again(at.twins, marked); c != nil {
 		e.count("agent/retries")
 		c.waiting++
@@ -101,16 +101,14 @@ func (e *Episode) ask(r *dialect.Request, marked bool) (*call, error) {
 		return nil, err
 	}
 	shown := func(m dialect.Message) bool { return m.Replaced == dialect.Tools } // with this call or an earlier one
-	c := &call{stops: r.Stop, turn: -1, waiting: 1, done: make(chan struct{})}
+	c := &call{stops: r.Stop, waiting: 1, done: make(chan struct{})}
 	c.tools = r.Calls && slices.ContainsFunc(ms, shown)
-	c.messages = e.messages(at.delta, at.parent == nil)
-	if at.parent != nil {
-		at.parent.delivered = true
-	}
+	c.messages = e.messages(at.delta, at.parent == e.root)
+	at.parent.delivered = true
 	if n := len(c.messages); n == 0 || c.messages[n-1].Role != policy.User {
 		return nil, refusal(r.Field, "the last message must be the user's or a tool's result")
 	}
-	e.calls.add(at, c)
+	at.add(c)
 	e.note(r, at)
 	e.queue = append(e.queue, c)
 	e.signal()
@@ -158,14 +156,6 @@ func again(twins []*call, marked bool) *call {
 	return last
 }
 
-// whole returns a conversation up to a call.
-func whole(c *call) []dialect.Message {
-	if c.parent == nil {
-		return slices.Clone(c.delta)
-	}
-	return append(append(whole(c.parent), answered(c.parent.answer)), c.delta...)
-}
-
 // resolve replaces references to earlier answers by these, and adds the definitions of tools.
 func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, error) {
 	var out, earlier []dialect.Message
@@ -194,7 +184,7 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, error) {
 		if out[0].Replaced != "" {
 			lead = 1
 		}
-		earlier = slices.DeleteFunc(append(whole(n), answered(n.answer)), func(m dialect.Message) bool {
+		earlier = slices.DeleteFunc(n.through(), func(m dialect.Message) bool {
 			return m.Replaced == dialect.Tools && r.Tools != "" || m.Replaced == dialect.Instructions && lead > 0
 		})
 	}
@@ -241,7 +231,7 @@ func (e *Episode) next() *call {
 		if c.waiting > 0 {
 			return c
 		}
-		e.calls.remove(c)
+		c.remove()
 		c.refused = refusal("", "the client is gone")
 		close(c.done)
 	}
@@ -318,7 +308,7 @@ func (e *Episode) give(r rollout.Reply) {
 	defer close(c.done)
 	if e.refused = r.Err; r.Err != nil {
 		c.refused = cmp.Or(e.over(), failure(http.StatusBadRequest, "context_length_exceeded", "%v", r.Err))
-		e.calls.remove(c)
+		c.remove()
 		e.count("agent/refused")
 		return
 	}

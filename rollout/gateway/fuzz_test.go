@@ -34,10 +34,9 @@ func FuzzAnswer(f *testing.F) {
 			`, {"role": "user", "content": "y"}]}`
 		q, err := dialect.Chat.Decode([]byte(body))
 		require.Nil(t, err)
-		var all callTree
-		c := &call{answer: a}
-		all.add(place{delta: []dialect.Message{{Role: dialect.User, Text: "x"}}}, c)
-		at := all.find(q.Messages)
+		root, c := new(call), &call{answer: a}
+		place{parent: root, delta: []dialect.Message{{Role: dialect.User, Text: "x"}}}.add(c)
+		at := root.find(q.Messages)
 		require.Same(t, c, at.parent)
 		require.Len(t, at.delta, 1)
 	})

@@ -147,7 +147,7 @@ func newPlayer(config map[string]any, e *Episode) (env.Env, error) {
 		return nil, err
 	}
 	e.Task, e.wake = o.Task, make(chan struct{}, 1)
-	e.images, e.items = map[[32]byte]image.Image{}, map[string]*call{}
+	e.root, e.images, e.items = &call{turn: -1}, map[[32]byte]image.Image{}, map[string]*call{}
 	e.counts, e.rewards = env.Metrics{}, map[int]*float64{}
 	return player{e}, nil
 }

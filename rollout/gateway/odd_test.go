@@ -22,7 +22,7 @@ func sendTo(w http.ResponseWriter, e *Episode, path, body string) {
 	e.gate.server.Handler.ServeHTTP(w, r)
 }
 
-// cutting is the connection of a client that leaves in the middle of a stream.
+// cutting is the connection of a client that leaves after some writes.
 type cutting struct {
 	*httptest.ResponseRecorder
 	left int // writes

@@ -176,7 +176,8 @@ func TestCommandsGetTheirEpisode(t *testing.T) {
 	for _, name := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"} {
 		require.Contains(t, vars, name+"=ep-1")
 	}
-	for want, task := range map[string]any{"131083 bytes of JSON": strings.Repeat("x", 128<<10), "must be JSON": math.Inf(1)} {
+	for want, task := range map[string]any{"131083 bytes of JSON": strings.Repeat("x", 128<<10),
+		"must be JSON": math.Inf(1)} {
 		_, err := unserved(nil).Env(map[string]any{"task": map[string]any{"name": task}, "command": []any{"agent"}})
 		require.ErrorIs(t, err, env.ErrOption)
 		require.ErrorContains(t, err, want)

@@ -117,7 +117,7 @@ func (w *wild) send(body string, ms []object) {
 	out := http.ResponseWriter(rec)
 	lost := w.r.IntN(6) == 0
 	if lost {
-		out = broken{rec}
+		out = &cutting{rec, 0}
 	}
 	before := len(w.e.turns)
 	w.g.server.Handler.ServeHTTP(out, r)

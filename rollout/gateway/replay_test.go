@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,7 +19,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/env"
 	"vagen/internal/golden"
 	"vagen/mask"
 	"vagen/policy"
@@ -104,13 +104,7 @@ func TestRecordedExchanges(t *testing.T) {
 			require.Equal(t, want, got, key)
 		}
 	}
-	for _, folder := range slices.Sorted(func(yield func(string) bool) {
-		for f := range cases {
-			if !yield(f) {
-				return
-			}
-		}
-	}) {
+	for _, folder := range slices.Sorted(maps.Keys(cases)) {
 		t.Logf("golden: gateway/%s: %d cases", folder, cases[folder])
 	}
 	if *update {
@@ -154,14 +148,7 @@ func replay(t *testing.T, name string, xs []*exchange) outcome {
 // play plays one episode.
 func play(t testing.TB, g *Gateway, p policy.Policy, config map[string]any) *rollout.Trajectory {
 	t.Helper()
-	r := new(env.Registry)
-	require.NoError(t, r.Register("agent", g.Env))
-	player := rollout.Player{Policy: p, Envs: r, MaxTurns: 100, Sampling: policy.Sampling{MaxTokens: 1000, Temperature: 1}}
-	ts, _, err := player.Play(t.Context(), []rollout.Episode{{Env: "agent", Config: config}}, 1)
-	if err != nil {
-		require.ErrorIs(t, err, rollout.ErrNotStarted)
-	}
-	return ts[0]
+	return playMany(t, g, p, 1, config)[0]
 }
 
 // checkRows computes the log-probs of rows again and compares them with the recorded ones.
@@ -209,11 +196,6 @@ func imagesBefore(tr *rollout.Trajectory, r, token int) []policy.Image {
 	return row.Images[:n]
 }
 
-// broken is the connection of a client that is gone.
-type broken struct{ http.ResponseWriter }
-
-func (broken) Write([]byte) (int, error) { return 0, errors.New("the client is gone") }
-
 // send sends a recorded request and says what became of it.
 func send(t *testing.T, g *Gateway, e *Episode, x *exchange, ids map[string]string) string {
 	path := x.Request.Path
@@ -233,7 +215,7 @@ func send(t *testing.T, g *Gateway, e *Episode, x *exchange, ids map[string]stri
 	rec := httptest.NewRecorder()
 	w := http.ResponseWriter(rec)
 	if x.lost() {
-		w = broken{rec}
+		w = &cutting{rec, 0}
 	}
 	before := len(e.turns)
 	retries := e.state.counts["agent/retries"]
@@ -261,7 +243,7 @@ func send(t *testing.T, g *Gateway, e *Episode, x *exchange, ids map[string]stri
 // place says where a turn went.
 func (e *Episode) place(turn int) string {
 	c := e.turns[turn]
-	if c.parent == nil {
+	if c.parent == e.root {
 		return "begin"
 	}
 	for _, k := range c.parent.kids {

@@ -160,10 +160,7 @@ func (e *Episode) describeTurns() Record {
 	}
 	for _, c := range e.turns {
 		a := c.answer
-		t := RecordTurn{After: -1, Text: a.Text, Reasoning: a.Reasoning}
-		if c.parent != nil {
-			t.After = c.parent.turn
-		}
+		t := RecordTurn{After: c.parent.turn, Text: a.Text, Reasoning: a.Reasoning}
 		for _, m := range c.delta {
 			t.Messages = append(t.Messages, RecordMessage{m.Role, m.Text})
 		}

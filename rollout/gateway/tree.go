@@ -7,30 +7,28 @@ import (
 	"vagen/rollout/gateway/internal/dialect"
 )
 
-// call is a request for a response, at its place among the calls of an episode.
+// call is a request for a response, at its place among the calls of an episode. These are a tree, whose root stands for
+// no request: its kids begin conversations. Clients send the whole conversation with every request, and change what
+// they send back: find compares by meaning and returns the messages that are new.
 type call struct {
-	parent *call // whose answer it follows; nil for one that begins a conversation
+	parent *call // whose answer it follows; nil for the root
 	kids   []*call
 	delta  []dialect.Message // since the parent's answer
-	answer *dialect.Answer   // nil until there is one
+	answer *dialect.Answer   // nil until there is one, and for the root
 
 	stops     []string
 	tools     bool
 	messages  []policy.Message
-	turn      int // −1 before the response
+	turn      int // of the answer; −1 for the root
 	waiting   int // number of requests that wait for the answer
 	delivered bool
 	refused   error
 	done      chan struct{} // closed with the answer or the refusal
 }
 
-// callTree holds the calls of an episode. Clients send the whole conversation with every request, and change what
-// they send back: find compares by meaning and returns the messages that are new.
-type callTree struct{ root call } // its kids begin conversations
-
 // place is where a request belongs.
 type place struct {
-	parent *call             // whose answer it follows; nil begins a conversation
+	parent *call             // whose answer it follows; the root for one that begins a conversation
 	delta  []dialect.Message // the messages after that answer
 	twins  []*call           // recorded calls in the same place, in order
 	// loose says that an answer was recognised although its text lacks white space at its ends, a
@@ -39,17 +37,18 @@ type place struct {
 	named bool // the request has the ids of the calls of parent's answer
 }
 
-// find returns the place of a conversation: behind the answer that leaves the fewest messages
+// find returns the place of a conversation below the root: behind the answer that leaves the fewest messages
 // over. If one of these is an assistant's that was not recorded, the conversation begins anew, because
 // its tokens are not known.
-func (t *callTree) find(ms []dialect.Message) place {
-	best := place{delta: ms}
-	search(nil, t.root.kids, best, &best)
+func (root *call) find(ms []dialect.Message) place {
+	anew := place{parent: root, delta: ms}
+	best := anew
+	search(anew, &best)
 	foreign := func(m dialect.Message) bool { return m.Role == dialect.Assistant }
-	if best.parent != nil && slices.ContainsFunc(best.delta, foreign) {
-		best = place{delta: ms}
+	if slices.ContainsFunc(best.delta, foreign) {
+		best = anew
 	}
-	for _, k := range *t.kids(best.parent) {
+	for _, k := range best.parent.kids {
 		if equal(k.delta, best.delta) {
 			best.twins = append(best.twins, k)
 		}
@@ -57,42 +56,44 @@ func (t *callTree) find(ms []dialect.Message) place {
 	return best
 }
 
-// search looks for better places below a call. Later calls win among equal ones, unless an id of a
+// search looks for better places than p below it. Later calls win among equal ones, unless an id of a
 // tool's call names an earlier one.
-func search(at *call, kids []*call, p place, best *place) {
+func search(p place, best *place) {
 	less := len(p.delta) < len(best.delta) || len(p.delta) == len(best.delta) && (p.named || !best.named)
-	if p.parent = at; at != nil && len(p.delta) > 0 && less {
+	if len(p.delta) > 0 && less {
 		*best = p
 	}
-	for _, k := range kids {
+	for _, k := range p.parent.kids {
 		if k.answer == nil || len(p.delta) < len(k.delta) || !equal(k.delta, p.delta[:len(k.delta)]) {
 			continue
 		}
-		if e := echo(k.answer, p.delta[len(k.delta):]); e.ok {
-			search(k, k.kids, place{delta: e.rest, loose: p.loose || e.loose, named: e.named}, best)
+		if behind, ok := echo(k.answer, p.delta[len(k.delta):]); ok {
+			behind.parent, behind.loose = k, p.loose || behind.loose
+			search(behind, best)
 		}
 	}
 }
 
-// kids are the calls after a call's answer, those that begin conversations for nil.
-func (t *callTree) kids(c *call) *[]*call {
-	if c == nil {
-		c = &t.root
-	}
-	return &c.kids
-}
-
 // add records a call at its place.
-func (t *callTree) add(p place, c *call) {
+func (p place) add(c *call) {
 	c.parent, c.delta = p.parent, p.delta
-	kids := t.kids(c.parent)
-	*kids = append(*kids, c)
+	p.parent.kids = append(p.parent.kids, c)
 }
 
 // remove forgets a call that has no answer and so no kids.
-func (t *callTree) remove(c *call) {
-	kids := t.kids(c.parent)
-	*kids = slices.DeleteFunc(*kids, func(k *call) bool { return k == c })
+func (c *call) remove() {
+	c.parent.kids = slices.DeleteFunc(c.parent.kids, func(k *call) bool { return k == c })
+}
+
+// before returns the conversation that a call's answer follows.
+func (c *call) before() []dialect.Message { return append(c.parent.through(), c.delta...) }
+
+// through returns the conversation up to the answer to a call; that of the root is empty.
+func (c *call) through() []dialect.Message {
+	if c.answer == nil {
+		return nil
+	}
+	return append(c.before(), answered(c.answer))
 }
 
 // same reports whether two calls have equal messages after the same answer.
