@@ -3,7 +3,6 @@ package loss
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"vagen/internal/nearest"
@@ -184,7 +183,9 @@ func (a Aggregation) factor(rows int) float64 {
 }
 
 func (a Aggregation) check() error {
-	if a.Mode != "" && !slices.Contains(modeNames, string(a.Mode)) {
+	switch a.Mode {
+	case "", TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, PromptMean, SeqMeanTokenSumNorm:
+	default:
 		return fmt.Errorf("loss: aggregation %q: %w%s (known: %s)", a.Mode, ErrUnknown,
 			nearest.Hint(string(a.Mode), modeNames), strings.Join(modeNames, ", "))
 	}

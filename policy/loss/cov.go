@@ -42,6 +42,9 @@ func (p ClipCov) check() error {
 
 // Terms implements [Policy].
 func (p ClipCov) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	for _, i := range p.choose(t, b) {
 		t.Loss[i], t.Slope[i] = 0, 0
 		t.Clipped++
@@ -91,6 +94,9 @@ func (p KLCov) check() error {
 
 // Terms implements [Policy].
 func (p KLCov) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	for _, i := range p.choose(t, b) {
 		lr := t.LogRatio[i]
 		t.Loss[i] += p.Coef * math.Abs(lr)

@@ -40,10 +40,14 @@ func Teacher(p Policy) bool {
 
 // Terms implements [Policy].
 func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	over := p.Over.Form != ""
 	if err := p.need(b, over); err != nil {
 		return err
 	}
+	f, straight := p.KL.parts()
 	var advantage []float64
 	if p.Policy != nil {
 		advantage = zeros(t.taught.Advantage, len(b.Mask))
@@ -62,8 +66,11 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		chosen := t.Chosen[width*i:][:width]
 		if over {
 			k = p.Over.of(&t.pair, b.Chosen[width*i:][:width], b.Teacher[width*i:][:width], chosen)
+		} else if d := b.LogProb[i] - b.Ref[i]; straight {
+			k, _ = f(d)
+			slope = d
 		} else {
-			k, slope, _ = p.KL.Of(b.LogProb[i], b.Ref[i]) // the name has been checked
+			k, slope = f(d)
 		}
 		far.add(k, t.pair.mass)
 		pass := 1.0
@@ -95,11 +102,8 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 
 // weigh multiplies the losses by the tokens' ratios, at most Cap.
 func (p Distill) weigh(t *Terms, b *Batch[float64], width int) {
-	if p.Cap == 0 {
-		return
-	}
 	for i, m := range b.Mask {
-		if !m {
+		if !m || p.Cap == 0 {
 			continue
 		}
 		w := min(math.Exp(clampedRatio(b.LogProb[i]-b.OldLogProb[i])), p.Cap)
@@ -124,9 +128,6 @@ func (p Distill) need(b *Batch[float64], over bool) error {
 
 func (p Distill) check() error {
 	if err := notNegative("distillation", bound{"Clamp", p.Clamp}, bound{"Cap", p.Cap}); err != nil {
-		return err
-	}
-	if err := checkSettings(p.Policy); err != nil {
 		return err
 	}
 	if p.Over != (Divergence{}) {

@@ -36,6 +36,9 @@ func (DPPO) Local() bool { return true }
 
 // Terms implements [Policy].
 func (p DPPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	limit := math.Inf(1)
 	if p.Cap > 0 {
 		limit = p.Cap
@@ -121,6 +124,9 @@ func (PrimeDPPO) Sampled() bool { return true }
 
 // Terms implements [Policy].
 func (p PrimeDPPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	for i, m := range b.Mask {
 		if !m {
 			continue
@@ -195,6 +201,9 @@ func (DRO) Local() bool { return true }
 
 // Terms implements [Policy].
 func (p DRO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	for i, m := range b.Mask {
 		if !m {
 			continue

@@ -18,13 +18,14 @@ type CISPO struct {
 	Low, High float64 // how far the weight may move below and above 1; Low in [0, 1], High ≥ 0
 }
 
-func (p CISPO) check() error { return checkClip("cispo", p.Low, p.High) }
-
 // Local reports that tokens are independent: see [Local].
 func (CISPO) Local() bool { return true }
 
 // Terms implements [Policy].
 func (p CISPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := checkClip("cispo", p.Low, p.High); err != nil {
+		return err
+	}
 	for i, m := range b.Mask {
 		if !m {
 			continue
@@ -75,6 +76,9 @@ func (SAPO) Local() bool { return true }
 
 // Terms implements [Policy].
 func (p SAPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	t.Mode = SeqMeanTokenMean
 	for i, m := range b.Mask {
 		if !m {
@@ -118,6 +122,9 @@ func (p GMPO) check() error {
 
 // Terms implements [Policy].
 func (p GMPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if err := checkPositiveWeights(b); err != nil {
 		return err
 	}

@@ -205,10 +205,8 @@ func aggregateCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 // aggregated aggregates losses of tokens and their slopes as Eval does.
 func aggregated(t *testing.T, a Aggregation, offsets []int, mask []bool, value, slope []float64) *Result {
 	t.Helper()
-	w, factor, err := a.Weights(nil, offsets, mask)
-	require.NoError(t, err)
-	r := Result{weights: w, terms: Terms{Loss: value, Slope: slope}}
-	require.NoError(t, r.sum(factor, &Batch[float64]{Offsets: offsets, Mask: mask}))
+	var r Result
+	require.NoError(t, r.collect(a, offsets, mask, value, slope))
 	return &r
 }
 

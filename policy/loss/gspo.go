@@ -18,10 +18,11 @@ type GSPO struct {
 	Low, High float64 // how far s may move below and above 1; Low in [0, 1], High ≥ 0
 }
 
-func (p GSPO) check() error { return checkClip("gspo", p.Low, p.High) }
-
 // Terms implements [Policy].
 func (p GSPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := checkClip("gspo", p.Low, p.High); err != nil {
+		return err
+	}
 	t.Mode = SeqMeanTokenMean
 	for r := range b.Rows() {
 		lo, hi := b.Offsets[r], b.Offsets[r+1]

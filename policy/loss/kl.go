@@ -78,14 +78,21 @@ func thirdKL(d float64) (v, dv float64) {
 	return e + d, -e
 }
 
+// parts returns the function of a valid kind, and whether the gradient is k2's instead of
+// its own.
+func (k KL) parts() (f func(d float64) (v, dv float64), straight bool) {
+	base, straight := strings.CutSuffix(string(k), "+")
+	return klKinds[base], straight
+}
+
 // Of returns the estimate and its derivative by logProb for one token.
 func (k KL) Of(logProb, ref float64) (value, slope float64, err error) {
 	if err := k.Check(); err != nil || k == NoKL {
 		return 0, 0, err
 	}
-	base, straight := strings.CutSuffix(string(k), "+")
+	f, straight := k.parts()
 	d := logProb - ref
-	if value, slope = klKinds[base](d); straight { // the gradient is k2's
+	if value, slope = f(d); straight {
 		slope = d
 	}
 	return value, slope, nil

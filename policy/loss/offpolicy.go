@@ -32,6 +32,9 @@ func (p M2PO) check() error {
 
 // Terms implements [Policy].
 func (p M2PO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	all := countTrue(b.Mask)
 	left := p.choose(t, b)
 	rest := *b
@@ -87,18 +90,14 @@ type OffPolicyMask struct {
 // Sampled reports whether log-probs at sampling are read: see [Sampled].
 func (p OffPolicyMask) Sampled() bool { return p.FromSampling || Sampled(p.Policy) }
 
-func (p OffPolicyMask) check() error {
+// Terms implements [Policy].
+func (p OffPolicyMask) Terms(t *Terms, b *Batch[float64]) error {
 	if p.Policy == nil {
 		return setting("off-policy mask: Policy is nil, must be set")
 	}
 	if err := notNegative("off-policy mask", bound{"Delta", p.Delta}); err != nil {
 		return err
 	}
-	return checkSettings(p.Policy)
-}
-
-// Terms implements [Policy].
-func (p OffPolicyMask) Terms(t *Terms, b *Batch[float64]) error {
 	if err := p.Policy.Terms(t, b); err != nil {
 		return err
 	}
@@ -147,5 +146,6 @@ func (o *Options) masked(p Policy) (Policy, error) {
 	if l, ok := p.(LUSPO); ok && l.KL != NoKL {
 		return nil, setting("an off-policy mask would drop the KL inside luspo, too: set use_bias_correction_kl to false")
 	}
-	return OffPolicyMask{Policy: p, Delta: *delta, FromSampling: o.MaskThreshold != nil}, nil
+	mask := OffPolicyMask{Policy: p, Delta: *delta, FromSampling: o.MaskThreshold != nil}
+	return mask, notNegative("off-policy mask", bound{"Delta", *delta})
 }

@@ -14,8 +14,7 @@ import (
 // goroutines at once.
 type Policy interface {
 	// Terms sets t.Loss and t.Slope at the tokens with b.Mask set. Lengths and finiteness
-	// of b are already checked, except for b.Turn, and so are the settings of the losses of
-	// this package.
+	// of b are already checked, except for b.Turn.
 	Terms(t *Terms, b *Batch[float64]) error
 }
 
@@ -96,24 +95,12 @@ func (t *Terms) reset(b *Batch[float64]) error {
 	return nil
 }
 
-// checkSettings returns what a loss of this package says about its settings, and about the losses inside it.
-func checkSettings(p Policy) error {
-	if c, ok := p.(interface{ check() error }); ok {
-		return c.check()
-	}
-	return nil
-}
-
 // evaluate sets the terms of a loss, with Batch.Weight.
 func (t *Terms) evaluate(p Policy, b *Batch[float64]) error {
 	if err := t.reset(b); err != nil {
 		return err
 	}
-	err := checkSettings(p)
-	if err == nil {
-		err = p.Terms(t, b)
-	}
-	if err != nil {
+	if err := p.Terms(t, b); err != nil {
 		return fmt.Errorf("loss: %T: %w", p, err)
 	}
 	if n := len(b.LogProb); len(t.Loss) != n || len(t.Slope) != n || len(t.LogRatio) != n ||
@@ -187,76 +174,92 @@ type Result struct {
 // Columns of unequal length give ErrLength, a NaN or infinity at a counted
 // token ErrNotFinite, as does a loss that overflows.
 func Eval[T Float](dst *Result, p Policy, a Aggregation, b *Batch[T]) error {
-	wide, err := evaluate(dst, p, b)
-	if err != nil {
-		return err
-	}
-	if mode := dst.terms.Mode; mode != "" {
-		a.Mode = mode
-	}
-	w, factor, err := a.Weights(dst.weights, b.Offsets, b.Mask)
-	dst.weights = w
-	if err != nil {
-		return err
-	}
-	return dst.sum(factor, wide)
-}
-
-// evaluate sets the terms of a loss, and returns the batch in float64.
-func evaluate[T Float](dst *Result, p Policy, b *Batch[T]) (*Batch[float64], error) {
 	if p == nil {
-		return nil, setting("policy loss is nil, must be set")
+		return setting("policy loss is nil, must be set")
 	}
 	if err := b.check(); err != nil {
-		return nil, err
+		return err
 	}
-	wide := widen(&dst.wide, b)
-	return wide, dst.terms.evaluate(p, wide)
+	return evalWide(dst, p, a, widen(&dst.wide, b))
+}
+
+func evalWide(dst *Result, p Policy, a Aggregation, b *Batch[float64]) error {
+	t := &dst.terms
+	if err := t.evaluate(p, b); err != nil {
+		return err
+	}
+	if t.Mode != "" {
+		a.Mode = t.Mode
+	}
+	if err := dst.collect(a, b.Offsets, b.Mask, t.Loss, t.Slope); err != nil {
+		return err
+	}
+	dst.Metrics.measure(t, b)
+	return nil
 }
 
 // EvalWeighted is Eval with the weight of every token given instead of an Aggregation.
 // A loss's fixed aggregation is then the caller's to apply, see [ModeOf]. Weights of
 // tokens that do not count are not read.
 func EvalWeighted[T Float](dst *Result, p Policy, weights []T, b *Batch[T]) error {
-	wide, err := evaluate(dst, p, b)
-	if err != nil {
+	if p == nil {
+		return setting("policy loss is nil, must be set")
+	}
+	if err := b.check(); err != nil {
 		return err
 	}
 	if err := checkColumn("weights", weights, b.Offsets, b.Mask, false); err != nil {
 		return err
 	}
+	wide := widen(&dst.wide, b)
+	if err := dst.terms.evaluate(p, wide); err != nil {
+		return err
+	}
 	convert(&dst.weights, weights)
-	return dst.sum(1, wide)
+	if err := dst.sum(1, b.Offsets, b.Mask, dst.terms.Loss, dst.terms.Slope); err != nil {
+		return err
+	}
+	dst.Metrics.measure(&dst.terms, wide)
+	return nil
 }
 
-// sum sums the terms with the weights, and sets the metrics.
-func (r *Result) sum(factor float64, b *Batch[float64]) error {
-	w, t := r.weights, &r.terms
-	r.Grad, r.GradChosen = zeros(r.Grad, len(b.Mask)), zeros(r.GradChosen, len(t.Chosen))
+// collect aggregates per-token losses and slopes.
+func (r *Result) collect(a Aggregation, offsets []int, mask []bool, perToken, slope []float64) error {
+	w, factor, err := a.Weights(r.weights, offsets, mask)
+	r.weights = w
+	if err != nil {
+		return err
+	}
+	return r.sum(factor, offsets, mask, perToken, slope)
+}
+
+// sum sums per-token losses and slopes with the weights.
+func (r *Result) sum(factor float64, offsets []int, mask []bool, perToken, slope []float64) error {
+	w := r.weights
+	r.Grad, r.GradChosen = zeros(r.Grad, len(mask)), zeros(r.GradChosen, len(r.terms.Chosen))
 	r.Term, r.Empty = 0, true
-	for i, m := range b.Mask {
+	for i, m := range mask {
 		if !m {
 			continue
 		}
-		if !floats.Finite(t.Loss[i]) {
-			return notFinite("loss of a token", b.Offsets, i, t.Loss[i])
+		if !floats.Finite(perToken[i]) {
+			return notFinite("loss of a token", offsets, i, perToken[i])
 		}
 		r.Empty = false
-		r.Term += w[i] * t.Loss[i]
-		r.Grad[i] = factor*w[i]*t.Slope[i] + 0 // turns −0 into 0
+		r.Term += w[i] * perToken[i]
+		r.Grad[i] = factor*w[i]*slope[i] + 0 // turns −0 into 0
 		if !floats.Finite(r.Grad[i]) {
-			return notFinite("gradient of a token", b.Offsets, i, r.Grad[i])
+			return notFinite("gradient of a token", offsets, i, r.Grad[i])
 		}
-		at := i * (len(r.GradChosen) / len(b.Mask))
-		for k, g := range t.chosenOf(i) {
+		at := i * (len(r.GradChosen) / len(mask))
+		for k, g := range r.terms.chosenOf(i) {
 			if r.GradChosen[at+k] = factor*w[i]*g + 0; !floats.Finite(r.GradChosen[at+k]) {
-				return notFinite("gradient of a compared token", b.Offsets, i, r.GradChosen[at+k])
+				return notFinite("gradient of a compared token", offsets, i, r.GradChosen[at+k])
 			}
 		}
 	}
 	if r.Loss = factor * r.Term; !floats.Finite(r.Loss) {
 		return fmt.Errorf("loss: sum over the batch: %v: %w", r.Loss, ErrNotFinite)
 	}
-	r.Metrics.measure(t, b)
 	return nil
 }

@@ -38,6 +38,9 @@ func LegacyPPO() PPO { return PPO{Low: 0.2, High: 0.2} }
 
 // Terms implements [Policy].
 func (p PPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	for i, m := range b.Mask {
 		if !m {
 			continue

@@ -111,44 +111,50 @@ type Registry struct {
 	table
 }
 
-// made describes a loss that any settings make; New checks them.
-func made(about string, build func(Options) Policy) byname.Entry[Builder] {
-	return byname.Entry[Builder]{About: about, Value: func(o Options) (Policy, error) { return build(o), nil }}
+// checked describes a loss whose settings are checked when it is built.
+func checked[P interface {
+	Policy
+	check() error
+}](about string, build func(Options) P) byname.Entry[Builder] {
+	return byname.Entry[Builder]{About: about, Value: func(o Options) (Policy, error) {
+		p := build(o)
+		return p, p.check()
+	}}
 }
 
 // Builtin returns a new registry with the losses of this package.
 func Builtin() *Registry {
 	all := map[string]byname.Entry[Builder]{}
 	for names, entry := range map[string]byname.Entry[Builder]{
-		"vanilla ppo": made("PPO: the ratio of each token, with a dual clip", func(o Options) Policy {
-			return o.ppo()
+		"vanilla ppo": checked("PPO: the ratio of each token, with a dual clip", func(o Options) PPO {
+			return PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
 		}),
-		"gspo": made("GSPO: the mean ratio of a row", func(o Options) Policy {
-			return GSPO{o.ClipLow, o.ClipHigh}
-		}),
-		"turn_gspo": made("GSPO by turns: the mean ratio of a turn", func(o Options) Policy {
-			return TurnGSPO{o.ClipLow, o.ClipHigh}
-		}),
-		"turn_ppo": made("PPO by turns: the product of the ratios of a turn", func(o Options) Policy {
-			return TurnPPO{o.ClipLow, o.ClipHigh}
-		}),
-		"cispo": made("CISPO: clips the weight of an update, not the update", func(o Options) Policy {
-			return CISPO{o.ClipLow, o.ClipHigh}
-		}),
-		"sapo": made("SAPO: a smooth gate in place of a clip", func(o Options) Policy {
+		"gspo": {About: "GSPO: the mean ratio of a row", Value: func(o Options) (Policy, error) {
+			return GSPO{o.ClipLow, o.ClipHigh}, checkClip("gspo", o.ClipLow, o.ClipHigh)
+		}},
+		"turn_gspo": {About: "GSPO by turns: the mean ratio of a turn", Value: func(o Options) (Policy, error) {
+			return TurnGSPO{o.ClipLow, o.ClipHigh}, checkClip("turn_gspo", o.ClipLow, o.ClipHigh)
+		}},
+		"turn_ppo": {About: "PPO by turns: the product of the ratios of a turn", Value: func(o Options) (Policy, error) {
+			return TurnPPO{o.ClipLow, o.ClipHigh}, checkClip("turn_ppo", o.ClipLow, o.ClipHigh)
+		}},
+		"cispo": {About: "CISPO: clips the weight of an update, not the update", Value: func(o Options) (Policy, error) {
+			return CISPO{o.ClipLow, o.ClipHigh}, checkClip("cispo", o.ClipLow, o.ClipHigh)
+		}},
+		"sapo": checked("SAPO: a smooth gate in place of a clip", func(o Options) SAPO {
 			return SAPO{o.TauPos, o.TauNeg}
 		}),
-		"gmpo geo_mean": made("GMPO: log-ratios clipped inside the mean of a row", func(o Options) Policy {
+		"gmpo geo_mean": checked("GMPO: log-ratios clipped inside the mean of a row", func(o Options) GMPO {
 			return GMPO{o.ClipLow, o.ClipHigh}
 		}),
-		"clip_cov": made("PPO that drops tokens whose updates lower the entropy most", func(o Options) Policy {
+		"clip_cov": checked("PPO that drops tokens whose updates lower the entropy most", func(o Options) ClipCov {
 			return ClipCov{o.ClipLow, o.ClipHigh, o.ClipCovRatio, o.ClipCovLow, o.ClipCovHigh}
 		}),
-		"kl_cov": made("penalises the tokens whose updates lower the entropy most", func(o Options) Policy {
+		"kl_cov": checked("penalises the tokens whose updates lower the entropy most", func(o Options) KLCov {
 			return KLCov{o.KLCovRatio, o.KLCovCoef}
 		}),
-		"reinforce gpg": made("REINFORCE: nothing is clipped; for data of the current policy",
-			func(Options) Policy { return Reinforce{} }),
+		"reinforce gpg": {About: "REINFORCE: nothing is clipped; for data of the current policy",
+			Value: func(Options) (Policy, error) { return Reinforce{}, nil }},
 	} {
 		for _, name := range strings.Fields(names) {
 			all[name] = entry
@@ -161,31 +167,26 @@ func Builtin() *Registry {
 	return r
 }
 
-// ppo is the loss vanilla, which others contain.
-func (o *Options) ppo() PPO {
-	return PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
-}
-
 // losses2026 are the losses that were published in 2026, and DRO.
 func losses2026() map[string]byname.Entry[Builder] {
 	return map[string]byname.Entry[Builder]{
-		"dppo_tv": made("drops tokens whose probability has changed too far", func(o Options) Policy {
+		"dppo_tv": checked("drops tokens whose probability has changed too far", func(o Options) DPPO {
 			return DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip}
 		}),
-		"dppo_kl": made("drops tokens whose distribution has changed too far", func(o Options) Policy {
+		"dppo_kl": checked("drops tokens whose distribution has changed too far", func(o Options) DPPO {
 			return DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip, KL: true}
 		}),
-		"dppo_prime": made("dppo_tv with a gradient of the ratio and a squared price, as in prime-rl",
-			func(o Options) Policy {
+		"dppo_prime": checked("dppo_tv with a gradient of the ratio and a squared price, as in prime-rl",
+			func(o Options) PrimeDPPO {
 				return PrimeDPPO{Low: o.MaskLow, High: o.MaskHigh, AdvTau: o.AdvTau, KLTau: o.KLTau}
 			}),
-		"ipo": made("dppo_prime with one limit in both directions", func(o Options) Policy {
+		"ipo": checked("dppo_prime with one limit in both directions", func(o Options) PrimeDPPO {
 			return PrimeDPPO{High: o.IPOThreshold, AdvTau: o.AdvTau, KLTau: o.KLTau, Symmetric: true}
 		}),
-		"dro": made("policy gradient with a squared price for leaving the old policy", func(o Options) Policy {
+		"dro": checked("policy gradient with a squared price for leaving the old policy", func(o Options) DRO {
 			return DRO{o.DROBeta}
 		}),
-		"vespo": made("weighs rows by a smooth function of their joint ratio", func(o Options) Policy {
+		"vespo": checked("weighs rows by a smooth function of their joint ratio", func(o Options) VESPO {
 			return VESPO{o.VESPOKPos, o.VESPOLamPos, o.VESPOKNeg, o.VESPOLamNeg}
 		}),
 		"dppo_skyrl": {About: "dppo_tv or dppo_kl with a gradient of the ratio to sampling, as in SkyRL",
@@ -193,12 +194,13 @@ func losses2026() map[string]byname.Entry[Builder] {
 				if o.DPPOType != "binary_tv" && o.DPPOType != "binary_kl" {
 					return nil, setting("dppo_type is %q, want binary_tv or binary_kl", o.DPPOType)
 				}
-				return DPPO{Low: o.DeltaLow, High: o.DeltaHigh, KL: o.DPPOType == "binary_kl", Surrogate: true}, nil
+				p := DPPO{Low: o.DeltaLow, High: o.DeltaHigh, KL: o.DPPOType == "binary_kl", Surrogate: true}
+				return p, p.check()
 			}},
-		"m2po": made("PPO without the tokens that training and sampling disagree most about", func(o Options) Policy {
-			return M2PO{PPO: o.ppo(), Threshold: o.M2Threshold}
+		"m2po": checked("PPO without the tokens that training and sampling disagree most about", func(o Options) M2PO {
+			return M2PO{PPO: PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}, Threshold: o.M2Threshold}
 		}),
-		"luspo": made("GSPO with long rows at full weight", func(o Options) Policy {
+		"luspo": checked("GSPO with long rows at full weight", func(o Options) LUSPO {
 			return LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta, o.KL, o.KLCoef}
 		}),
 	}
@@ -207,14 +209,21 @@ func losses2026() map[string]byname.Entry[Builder] {
 // distillations learn from a teacher.
 func distillations() map[string]byname.Entry[Builder] {
 	return map[string]byname.Entry[Builder]{
-		"opd": made("learns from a teacher instead of from advantages, as distillation_loss of verl",
-			func(o Options) Policy { return o.distillation() }),
-		"ref_kl": made("learns from a teacher instead of from advantages, as opd of prime-rl",
-			func(o Options) Policy {
-				return Distill{Policy: PrimeDPPO{Low: o.MaskLow, AdvTau: 1, KLTau: o.KLTau, Falling: true}, KL: K1}
-			}),
+		"opd": {About: "learns from a teacher instead of from advantages, as distillation_loss of verl",
+			Value: func(o Options) (Policy, error) { return o.distillation() }},
+		"ref_kl": {About: "learns from a teacher instead of from advantages, as opd of prime-rl",
+			Value: func(o Options) (Policy, error) {
+				inner := PrimeDPPO{Low: o.MaskLow, AdvTau: 1, KLTau: o.KLTau, Falling: true}
+				return Distill{Policy: inner, KL: K1}, inner.check()
+			}},
 		"sdft": {About: "learns the distribution of a teacher instead of from advantages, as SDFT of TRL",
-			Value: func(o Options) (Policy, error) { return o.selfDistillation() }},
+			Value: func(o Options) (Policy, error) {
+				p, err := o.selfDistillation()
+				if err != nil {
+					return nil, err
+				}
+				return p, p.check()
+			}},
 	}
 }
 
@@ -222,22 +231,25 @@ func distillations() map[string]byname.Entry[Builder] {
 const ForwardTopK = "forward_kl_topk"
 
 // distillation is the loss opd.
-func (o *Options) distillation() Distill {
+func (o *Options) distillation() (Distill, error) {
 	p := Distill{KL: KL(o.DistillKL), Clamp: o.DistillClamp}
 	if o.DistillKL == ForwardTopK {
 		p.KL, p.Over = NoKL, Divergence{Choice: Choice{ByTeacher, o.DistillTopK}, Form: Raised, Floor: o.DistillFloor}
 	}
 	if o.DistillPG {
-		clip := o.ppo()
+		clip := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
 		if o.DistillLow != nil {
 			clip.Low = *o.DistillLow
 		}
 		if o.DistillHigh != nil {
 			clip.High = *o.DistillHigh
 		}
+		if err := clip.check(); err != nil {
+			return p, err
+		}
 		p.Policy = clip
 	}
-	return p
+	return p, p.check()
 }
 
 // selfDistillation is the loss sdft.
@@ -282,9 +294,6 @@ func (r *Registry) New(name string, o Options) (Policy, error) {
 	}
 	if err == nil {
 		p, err = o.taught(p)
-	}
-	if err == nil {
-		err = checkSettings(p)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("loss: policy loss %q: %w", name, err)

@@ -24,6 +24,9 @@ func (Taught) Teacher() bool { return true }
 
 // Terms implements [Policy].
 func (p Taught) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if t.beside == nil {
 		t.beside = new(Terms)
 	}
@@ -57,13 +60,7 @@ func (p Taught) check() error {
 		return setting("a loss with a teacher: Policy is %T, which has a teacher itself, want one that reads advantages",
 			p.Policy)
 	}
-	if err := notNegative("a loss with a teacher", bound{"Coef", p.Coef}); err != nil {
-		return err
-	}
-	if err := checkSettings(p.Policy); err != nil {
-		return err
-	}
-	return checkSettings(p.Distill)
+	return notNegative("a loss with a teacher", bound{"Coef", p.Coef})
 }
 
 // taught returns a loss with the teacher that the options ask for.
@@ -74,5 +71,10 @@ func (o *Options) taught(p Policy) (Policy, error) {
 	if Teacher(p) {
 		return nil, setting("distillation_loss_coef is %v, but this loss learns from a teacher alone, want 0", o.DistillCoef)
 	}
-	return Taught{Policy: p, Distill: o.distillation(), Coef: o.DistillCoef}, nil
+	d, err := o.distillation()
+	if err != nil {
+		return nil, err
+	}
+	out := Taught{Policy: p, Distill: d, Coef: o.DistillCoef}
+	return out, out.check()
 }

@@ -24,11 +24,9 @@ type TurnGSPO struct {
 	Low, High float64 // how far s may move below and above 1; Low in [0, 1], High ≥ 0
 }
 
-func (p TurnGSPO) check() error { return checkClip("turn_gspo", p.Low, p.High) }
-
 // Terms implements [Policy].
 func (p TurnGSPO) Terms(t *Terms, b *Batch[float64]) error {
-	return turnTerms(t, b, p.Low, p.High, true)
+	return turnTerms(t, b, "turn_gspo", p.Low, p.High, true)
 }
 
 // TurnPPO treats a turn as one action with its plain ratio:
@@ -47,14 +45,15 @@ type TurnPPO struct {
 	Low, High float64 // how far R may move below and above 1; Low in [0, 1], High ≥ 0
 }
 
-func (p TurnPPO) check() error { return checkClip("turn_ppo", p.Low, p.High) }
-
 // Terms implements [Policy].
 func (p TurnPPO) Terms(t *Terms, b *Batch[float64]) error {
-	return turnTerms(t, b, p.Low, p.High, false)
+	return turnTerms(t, b, "turn_ppo", p.Low, p.High, false)
 }
 
-func turnTerms(t *Terms, b *Batch[float64], low, high float64, mean bool) error {
+func turnTerms(t *Terms, b *Batch[float64], name string, low, high float64, mean bool) error {
+	if err := checkClip(name, low, high); err != nil {
+		return err
+	}
 	if err := CheckTurns(b.Offsets, b.Mask, b.Turn); err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ func (p VESPO) check() error {
 
 // Terms implements [Policy].
 func (p VESPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if err := checkPositiveWeights(b); err != nil {
 		return err
 	}
@@ -108,6 +111,9 @@ func (p LUSPO) check() error {
 
 // Terms implements [Policy].
 func (p LUSPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	t.Mode, t.Weighted = SeqMeanTokenSum, p.KL != NoKL
 	if p.KL != NoKL && b.Ref == nil && len(b.Mask) > 0 {
 		return fmt.Errorf("luspo: ref_log_prob: %w", ErrMissing)
