@@ -49,7 +49,7 @@ type Options struct {
 	SuccessThreshold float64 `option:"success_threshold" range:"0,100"` // metres
 	MaxSteps         int     `option:"max_steps" range:"1,1e+06"`       // actions, without the successful one
 	ExampleCount     int     `option:"example_count" range:"0,1"`       // examples in the system prompt
-	PerTurnFormat    float64 `option:"per_turn_format_reward" rules:"lite next" finite:"yes"`
+	PerTurnFormat    float64 `option:"per_turn_format_reward" rules:"lite next"`
 	MaxObjects       int     `option:"max_objects_in_state" range:"0,1000"`
 
 	// EnvName is "navigation" or "". The others are read by no rule; old

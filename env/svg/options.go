@@ -52,10 +52,10 @@ type Options struct {
 
 	// Weights of the scores in the reward; nil means 0. Without any of them the
 	// perceptual score has the weight defaultPerceptual.
-	DINOWeight       *float64 `option:"dino_weight" least:"0" finite:"yes"`
-	DreamSimWeight   *float64 `option:"dreamsim_weight" least:"0" finite:"yes"`
-	StructuralWeight *float64 `option:"structural_weight" least:"0" finite:"yes"`
-	PerceptualWeight *float64 `option:"perceptual_weight" least:"0" finite:"yes"`
+	DINOWeight       *float64 `option:"dino_weight" least:"0"`
+	DreamSimWeight   *float64 `option:"dreamsim_weight" least:"0"`
+	StructuralWeight *float64 `option:"structural_weight" least:"0"`
+	PerceptualWeight *float64 `option:"perceptual_weight" least:"0"`
 
 	// DINOURL and DreamSimURL are the services that give these scores, see
 	// HTTPScorer; a scorer set on DINO or DreamSim comes first. A score with a

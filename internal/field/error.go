@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"vagen/internal/floats"
 	"vagen/internal/nearest"
 )
 
@@ -171,12 +170,5 @@ func (c *Checks) Count(key string, n int) {
 		c.Bad(key, "%d, must not be negative", n)
 	} else if n > 0 {
 		c.Positive(key, n)
-	}
-}
-
-// Finite refuses infinities and NaN.
-func (c *Checks) Finite(key string, x float64) {
-	if !floats.Finite(x) {
-		c.Bad(key, "%v, must be finite", x)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"vagen/internal/floats"
 )
 
 // Struct reports every value that the tags of its field refuse, see Tags. The fields of the struct that v
@@ -20,11 +22,10 @@ func (c *Checks) Struct(v any, tag string) {
 //	range:"0,1"       a number within these bounds; ">0,1" excludes the lower one
 //	must:"be even"    what the error says about range, instead of its bounds
 //	least:"1"         a number or a duration that is not smaller
-//	finite:"yes"      no infinity and not NaN
 //	count:"positive"  a number from 1, or with "0" from 0; after a comma the largest, else Most
 //	oneof:"a b"       one of these texts, or a list of them
 //
-// A nil pointer passes.
+// Infinities and NaN are refused without a tag: no setting means anything with them. A nil pointer passes.
 func (c *Checks) Tags(key string, v reflect.Value, tag func(key string) string) {
 	if v = reflect.Indirect(v); !v.IsValid() {
 		return
@@ -38,6 +39,10 @@ func (c *Checks) Tags(key string, v reflect.Value, tag func(key string) string) 
 			c.OneOf(key, x, strings.Split(text, " ")...)
 		}
 	}
+	if v.CanFloat() && tag("range") == "" && !floats.Finite(v.Float()) {
+		c.Bad(key, "%v, must be finite", v)
+		return
+	}
 	if text := tag("range"); text != "" && !within(v, text) {
 		must := tag("must")
 		if must == "" {
@@ -47,12 +52,9 @@ func (c *Checks) Tags(key string, v reflect.Value, tag func(key string) string) 
 	}
 	if text := tag("least"); text != "" {
 		least := number(text)
-		if v.CanInt() && v.Int() < int64(least) || v.CanFloat() && !(v.Float() >= least) {
+		if v.CanInt() && v.Int() < int64(least) || v.CanFloat() && v.Float() < least {
 			c.Bad(key, "%v, must be at least %v", v, reflect.ValueOf(least).Convert(v.Type())) // with a duration's unit
 		}
-	}
-	if tag("finite") != "" {
-		c.Finite(key, v.Float())
 	}
 	least, most, bounded := strings.Cut(tag("count"), ",")
 	switch {

@@ -86,7 +86,7 @@ type Options struct {
 	Prices map[string]Price
 	// Budget limits the total cost of this Model; 0 is no limit. A request is sent
 	// only if its estimated cost, with the longest response, fits.
-	Budget float64
+	Budget float64 `range:"0,3.4e38" must:"be finite and not negative"`
 
 	MaxResponse int64 `least:"1"` // bytes of an answer's body
 

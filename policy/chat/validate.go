@@ -99,9 +99,6 @@ func (o *Options) checkMoney(f *field.Checks) {
 			}
 		}
 	}
-	if !(o.Budget >= 0 && o.Budget <= math.MaxFloat32) {
-		f.Bad("Budget", "%v must be finite and not negative", o.Budget)
-	}
 	if _, priced := o.Prices[o.Model]; o.Budget > 0 && !priced {
 		f.Bad("Budget", "%v needs a price, but Prices has no %q", o.Budget, o.Model)
 	}

@@ -56,8 +56,8 @@ type StockPhrases struct {
 
 // Section defines the reward of one kind of statement.
 type Section struct {
-	Enable bool    `yaml:"enable"`              // reward such statements
-	Reward float64 `yaml:"reward" finite:"yes"` // of a perfect statement, per turn
+	Enable bool    `yaml:"enable"` // reward such statements
+	Reward float64 `yaml:"reward"` // of a perfect statement, per turn
 }
 
 // The values of StateReward's fields of text.

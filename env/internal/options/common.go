@@ -19,7 +19,7 @@ type Response struct {
 	// must be env.ImageMark; accepted for old configurations
 	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`
 	SpecialTokens    []string `option:"special_token_list" kind:"text" rules:"legacy"` // removed from sections
-	FormatReward     float64  `option:"format_reward" finite:"yes"`
+	FormatReward     float64  `option:"format_reward"`
 	Texts
 }
 
@@ -39,7 +39,7 @@ type StateReward struct {
 type Ruled struct {
 	Rules env.Rules `option:"rules" kind:"text" oneof:"lite legacy next"` // selects the other defaults, too
 	Response
-	SuccessReward float64 `option:"success_reward" rules:"lite next" finite:"yes"`
+	SuccessReward float64 `option:"success_reward" rules:"lite next"`
 	StateReward
 }
 
