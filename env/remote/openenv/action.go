@@ -188,14 +188,18 @@ const (
 	maxDescribe = 400
 )
 
-// resolve follows a reference within the schema.
+// resolve follows references within the schema, which may refer to others. Those that never end, in a
+// circle, allow any value.
 func (m *mapping) resolve(s schema) schema {
-	ref, _ := s["$ref"].(string)
-	name, ok := strings.CutPrefix(ref, "#/$defs/")
-	if !ok {
-		return s
+	for range maxNested {
+		ref, _ := s["$ref"].(string)
+		name, ok := strings.CutPrefix(ref, "#/$defs/")
+		if !ok {
+			return s
+		}
+		s = fields(fields(m.schema["$defs"])[name])
 	}
-	return fields(fields(m.schema["$defs"])[name])
+	return nil
 }
 
 func alternatives(s schema) []any {

@@ -279,7 +279,8 @@ func TestResponsesBecomeActions(t *testing.T) {
 	schema := func() map[string]any {
 		var s map[string]any
 		require.NoError(t, json.Unmarshal([]byte(`{"additionalProperties":false,"required":["move"],
-			"$defs":{"D":{"enum":["left","right"]}},"properties":{"move":{"$ref":"#/$defs/D"},
+			"$defs":{"D":{"enum":["left","right"]},"E":{"$ref":"#/$defs/D"},"F":{"$ref":"#/$defs/G"},"G":{"$ref":"#/$defs/F"}},
+			"properties":{"move":{"$ref":"#/$defs/E"},"turn":{"$ref":"#/$defs/F"},
 			"n":{"type":"integer","minimum":1,"maximum":9},"to":{"type":"array","items":{"type":"number"}},
 			"metadata":{"type":"object"}}}`), &s))
 		return s
@@ -290,6 +291,7 @@ func TestResponsesBecomeActions(t *testing.T) {
 	}{
 		{"", "x<answer> left </answer>", "", map[string]any{"move": "left"}},
 		{"", "<answer>up</answer>", `field "move": it must be one of left, right, found up`, nil},
+		{"json", `<answer>{"move":"left","turn":3}</answer>`, "", map[string]any{"move": "left", "turn": 3.0}},
 		{"", "left", "between <answer> and </answer>", nil},
 		{"", "</answer><answer>", "between <answer> and </answer>", nil},
 		{"json", `<answer>{"move":"right","n":2,"to":[1,2]}</answer>`, "",
@@ -301,7 +303,7 @@ func TestResponsesBecomeActions(t *testing.T) {
 		{"json", `<answer>{"move":"right","to":[9007199254740993]}</answer>`, "",
 			map[string]any{"move": "right", "to": []any{json.Number("9007199254740993")}}},
 		{"json", `<answer>{"move":"right","to":["a"]}</answer>`, `field "to": element 0: it must be number, found a`, nil},
-		{"json", `<answer>{"move":"right","up":1}</answer>`, `field "up": it is unknown, the action has move, n, to`, nil},
+		{"json", `<answer>{"move":"right","up":1}</answer>`, `field "up": it is unknown, the action has move, n, to, turn`, nil},
 		{"json", `<answer>{"n":1}</answer>`, `field "move": it is missing, must be one of left, right`, nil},
 		{"json", `<answer>[]</answer>`, "JSON object", nil},
 	} {
@@ -319,7 +321,7 @@ func TestResponsesBecomeActions(t *testing.T) {
 		format, field, fault string
 		fixed                map[string]any
 	}{
-		{"field", "nope", `action_field: "nope" must be a field of the action: move, n, to`, nil},
+		{"field", "nope", `action_field: "nope" must be a field of the action: move, n, to, turn`, nil},
 		{"", "", `action_fixed: field "n": it must be integer`, map[string]any{"n": "x"}},
 	} {
 		_, err := newMapping(schema(), c.format, c.field, c.fixed)
