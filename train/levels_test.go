@@ -192,9 +192,9 @@ func TestBadFilesAreReportedTogether(t *testing.T) {
 	for want, overrides := range map[string][]string{
 		"env.name is guess, but data.train_files name the environments": {"env=guess"},
 		"data.val_files is empty; to train without validation":          {"data.val_files=[]"},
-		"trainer.total_training_steps sets no number, but data.train_files is empty": {"data.train_files=[]", "env=guess",
+		"trainer.total_training_steps is null, which follows from the epochs of data.train_files, but that is empty": {"data.train_files=[]", "env=guess",
 			"trainer.total_training_steps=null"},
-		"data.val_batch_size sets no number, but data.val_files is empty": {"data.val_files=[]",
+		"data.val_batch_size is 0 or null, which means all of data.val_files, but that is empty": {"data.val_files=[]",
 			"data.val_batch_size=null", "trainer.val_before_train=false", "trainer.test_freq=-1"},
 	} {
 		_, err := fromFiles(t, "x.yaml", overrides...)

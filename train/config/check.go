@@ -158,13 +158,13 @@ func (v *validator) levels(c *Config) {
 		v.Say("{env.name} is %s, but {data.train_files} name the environments", c.Env.Name)
 	}
 	if c.Trainer.Steps == StepsFromEpochs && !files {
-		v.Say("{trainer.total_training_steps} sets no number, but {data.train_files} is empty, so that there are no epochs")
+		v.Say("{trainer.total_training_steps} is null, which follows from the epochs of {data.train_files}, but that is empty: set a number of steps")
 	}
 	if validates := c.Trainer.ValBefore || c.Trainer.TestFreq > 0; files && validates && len(c.Data.ValFiles) == 0 {
 		v.Say("{data.val_files} is empty; to train without validation, set {trainer.val_before_train} to false and {trainer.test_freq} to -1")
 	}
 	if len(c.Data.ValFiles) == 0 && c.Data.ValBatch == 0 {
-		v.Say("{data.val_batch_size} sets no number, but {data.val_files} is empty: set a number of validation episodes")
+		v.Say("{data.val_batch_size} is 0 or null, which means all of {data.val_files}, but that is empty: set a number of validation episodes")
 	}
 }
 
