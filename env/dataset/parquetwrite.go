@@ -82,11 +82,14 @@ func SaveParquet(path string, episodes []Episode, o ParquetOptions) error {
 	if err != nil {
 		return fmt.Errorf("dataset: %w", err)
 	}
-	err = WriteParquet(f, episodes, o)
+	err = writeParquet(f, episodes, o)
 	if err == nil {
 		err = errors.Join(f.Sync(), f.Chmod(0o644)) // temporary files have 0o600
 	}
-	return durable.Commit(f, path, err)
+	if err := durable.Commit(f, path, err); err != nil {
+		return fmt.Errorf("dataset: %s: %w", path, err)
+	}
+	return nil
 }
 
 // record returns an episode as nested columns.

@@ -3,6 +3,7 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -97,13 +98,13 @@ func Sync(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// WriteJSON writes a value as indented JSON.
+// WriteJSON is WriteFile of a value as indented JSON.
 func WriteJSON(path string, v any) error {
-	out, err := os.Create(path)
-	if err != nil {
+	var out bytes.Buffer
+	if err := jsontext.Write(&out, v); err != nil {
 		return err
 	}
-	return errors.Join(jsontext.Write(out, v), out.Close())
+	return WriteFile(path, out.Bytes())
 }
 
 // Discarded is the suffix of a folder that is being removed or replaced.
