@@ -1,6 +1,9 @@
 package advantage
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Padded holds rows as other trainers have them: tensors of shape [rows, length] in
 // row-major order, with padding on either side. Columns may be nil as in a Batch, but
@@ -49,6 +52,10 @@ func ToPadded[T float32 | float64](b *Batch, column []float32, length int, fill 
 	}
 	if err := checkOffsets(b.Offsets, len(column)); err != nil {
 		return nil, fmt.Errorf("advantage: to padded rows: column of %d numbers: %w", len(column), err)
+	}
+	if rows := b.Rows(); rows > 0 && length > math.MaxInt32/rows {
+		return nil, fmt.Errorf("advantage: to padded rows: %d rows of length %d: %w (at most %d numbers in all)", rows, length,
+			ErrLength, math.MaxInt32)
 	}
 	out := make([]T, 0, b.Rows()*max(0, length))
 	for i := range b.Rows() {

@@ -2,6 +2,7 @@ package advantage
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -50,6 +51,8 @@ func TestPaddedRowsGiveWhatTheirBatchGives(t *testing.T) {
 func TestRowsOfExactlyTheirLength(t *testing.T) {
 	b, err := FromPadded(Padded[float32]{Length: 1, Rewards: []float32{1, 2}})
 	require.NoError(t, err)
+	_, err = ToPadded[float32](b, b.Rewards, math.MaxInt, 0)
+	require.ErrorIs(t, err, ErrLength)
 	out, err := ToPadded[float32](b, b.Rewards, 1, 0)
 	require.NoError(t, err)
 	require.Equal(t, b.Rewards, out)

@@ -75,6 +75,12 @@ func (r Report) Err() error {
 // An error means that the check could not be completed: the factory failed or ctx
 // ended. The report then covers the calls before.
 func Check(ctx context.Context, f Factory, o CheckOptions) (Report, error) {
+	switch {
+	case o.Turns < 0:
+		return Report{}, fmt.Errorf("env: check: Turns is %d, must not be negative", o.Turns)
+	case o.Timeout < 0:
+		return Report{}, fmt.Errorf("env: check: Timeout is %v, must not be negative", o.Timeout)
+	}
 	if len(o.Seeds) == 0 {
 		o.Seeds = []int64{0, 1, 2, 3}
 	}

@@ -62,7 +62,7 @@ func (r *Registry) SetJudge(j Judge) {
 }
 
 // SetOtherwise sets the factory of names that are not registered: f returns it for each
-// name. With nil, the default, such names are unknown.
+// name, or nil. With nil, and without f, the default, such names are unknown.
 func (r *Registry) SetOtherwise(f func(name string) Factory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +99,9 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	r.mu.RUnlock()
 	f, err := byname.Get(&r.table, name)
 	if err != nil && otherwise != nil {
-		f, err = otherwise(name), nil
+		if other := otherwise(name); other != nil {
+			f, err = other, nil
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -123,6 +125,9 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 
 // OnClose adds a function that Close calls, for what the environments of a factory share.
 func (r *Registry) OnClose(f func() error) {
+	if f == nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closers = append(r.closers, f)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 )
@@ -17,6 +18,9 @@ func Ask(
 	p Policy, s Sampling,
 ) func(ctx context.Context, questions []string) (answers []string, errs []error, err error) {
 	return func(ctx context.Context, questions []string) ([]string, []error, error) {
+		if p == nil {
+			return nil, nil, errors.New("policy: ask: the policy is nil")
+		}
 		prompts := make([]Prompt, len(questions))
 		keys := make([]uint64, len(questions))
 		for i, q := range questions {

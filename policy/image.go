@@ -8,8 +8,11 @@ import (
 )
 
 // HashImage returns Image.Hash of an image: SHA-256 of its width and height, as 64-bit
-// little-endian numbers, and its 8-bit RGBA pixels with premultiplied alpha.
+// little-endian numbers, and its 8-bit RGBA pixels with premultiplied alpha. That of nil is 0.
 func HashImage(im image.Image) [32]byte {
+	if im == nil {
+		return [32]byte{}
+	}
 	b := im.Bounds()
 	rgba, ok := im.(*image.RGBA)
 	if !ok || rgba.Stride != 4*b.Dx() {

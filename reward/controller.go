@@ -53,11 +53,19 @@ func (c *AdaptiveKL) Update(kl float64, rows int) error {
 	if err := checkKL(kl); err != nil {
 		return err
 	}
-	if !(c.Target > 0) || !(c.Horizon > 0) {
-		return fmt.Errorf("reward: adaptive kl: target %v and horizon %v must be above 0", c.Target, c.Horizon)
+	if err := c.check(); err != nil {
+		return err
 	}
 	miss := min(max(kl/c.Target-1, -0.2), 0.2)
 	c.Value *= max(0, 1+miss*float64(rows)/c.Horizon)
+	return nil
+}
+
+func (c *AdaptiveKL) check() error {
+	if !(c.Target > 0) || !(c.Horizon > 0) || !floats.Finite(c.Target) || !floats.Finite(c.Horizon) {
+		return fmt.Errorf("reward: adaptive kl controller: target %v and horizon %v must be above 0 and finite", c.Target,
+			c.Horizon)
+	}
 	return nil
 }
 
@@ -78,10 +86,11 @@ func NewController(kind string, coefficient, target, horizon float64) (Controlle
 	case "fixed":
 		return &FixedKL{Value: coefficient}, nil
 	case "adaptive":
-		if !(target > 0) || !(horizon > 0) || !floats.Finite(target) || !floats.Finite(horizon) {
-			return nil, fmt.Errorf("reward: adaptive kl controller: target %v and horizon %v must be above 0", target, horizon)
+		c := &AdaptiveKL{Value: coefficient, Target: target, Horizon: horizon}
+		if err := c.check(); err != nil {
+			return nil, err
 		}
-		return &AdaptiveKL{Value: coefficient, Target: target, Horizon: horizon}, nil
+		return c, nil
 	}
 	return nil, fmt.Errorf("reward: kl controller %q is not one of fixed, adaptive", kind)
 }

@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"errors"
 	"fmt"
 
 	"vagen/internal/floats"
@@ -32,6 +33,9 @@ const (
 // mask.ErrTurns; in a row without turns only a reward of 0 is allowed. Numbers must be
 // finite. After an error dst is returned unchanged.
 func Place(dst []float32, row *mask.Sequence, how Placement, turns []Parts, final float64) ([]float32, error) {
+	if row == nil {
+		return dst, errors.New("reward: place: the row is nil")
+	}
 	for k, parts := range turns {
 		for _, part := range parts {
 			if !floats.Finite(part.Value) {

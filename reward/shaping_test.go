@@ -110,6 +110,7 @@ func TestControllersRefuseNumbersThatAreNotFinite(t *testing.T) {
 		require.Equal(t, 0.1, c.Coefficient())
 	}
 	require.Error(t, (&AdaptiveKL{Value: 1}).Update(1, 1))
+	require.ErrorContains(t, (&AdaptiveKL{Value: 1, Target: 1, Horizon: math.Inf(1)}).Update(1, 1), "above 0 and finite")
 	for _, bad := range []func() (Controller, error){
 		func() (Controller, error) { return NewController("adaptive", 1, 0, 1) },
 		func() (Controller, error) { return NewController("adaptive", 1, 1, math.Inf(1)) },

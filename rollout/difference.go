@@ -99,12 +99,18 @@ func (r *Row) difference(o *Row) *Difference {
 		if a[i] != b[i] {
 			return at(i, "token", a[i], b[i])
 		}
+		if i >= len(r.LogProbs) || i >= len(o.LogProbs) { // of a row whose policy reports none
+			continue
+		}
 		if x, y := r.LogProbs[i], o.LogProbs[i]; math.Float32bits(x) != math.Float32bits(y) {
 			return at(i, fmt.Sprintf("log-prob of token %d", a[i]), x, y)
 		}
 	}
 	if len(a) != len(b) {
 		return at(min(len(a), len(b)), "number of tokens", len(a), len(b))
+	}
+	if x, y := len(r.LogProbs), len(o.LogProbs); x != y {
+		return &Difference{Token: -1, What: "number of log-probs", Was: fmt.Sprint(x), Is: fmt.Sprint(y)}
 	}
 	if !r.Equal(&o.Sequence) {
 		return &Difference{Token: -1, What: "who wrote which tokens", Was: "as recorded", Is: "otherwise"}

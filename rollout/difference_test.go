@@ -42,6 +42,16 @@ func rewrite(t *testing.T, o *rollout.Trajectory, pieces ...[]int32) {
 	o.Rows[0] = r
 }
 
+// TestRowsWithoutLogProbsAreCompared: those of a policy that reports none.
+func TestRowsWithoutLogProbsAreCompared(t *testing.T) {
+	a, b := twoTurns(t), twoTurns(t)
+	a.Rows[0].LogProbs = nil
+	d := rollout.FirstDifference([]*rollout.Trajectory{a}, []*rollout.Trajectory{b})
+	require.Equal(t, "number of log-probs", d.What)
+	b.Rows[0].LogProbs = nil
+	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{a}, []*rollout.Trajectory{b}))
+}
+
 // TestTheFirstDifferenceIsFound changes an episode in one place at a time.
 func TestTheFirstDifferenceIsFound(t *testing.T) {
 	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)},

@@ -18,6 +18,10 @@ func MarkSpans(policy policy.Aligner, ts []*Trajectory) error {
 	for _, t := range ts {
 		turns := make([]int, len(t.Rows)) // turns of each row so far
 		for k, turn := range t.Turns {
+			if turn.Row < 0 || turn.Row >= len(t.Rows) {
+				return fmt.Errorf("rollout: spans of group %d, episode %d, turn %d: Row is %d, the episode has %d rows", t.Group,
+					t.Index, k, turn.Row, len(t.Rows))
+			}
 			row := &t.Rows[turn.Row]
 			start, end, ok := row.TurnAt(turns[turn.Row])
 			turns[turn.Row]++

@@ -88,6 +88,13 @@ func TestBatchesThatAreNilAreRefused(t *testing.T) {
 	require.ErrorIs(t, Eval[float32](&r, LegacyPPO(), Aggregation{}, nil), ErrSetting)
 	require.ErrorIs(t, EvalWeighted[float32](&r, LegacyPPO(), nil, nil), ErrSetting)
 	require.ErrorIs(t, Correct[float32](&Corrected{}, DefaultCorrection(), nil), ErrSetting)
+	require.ErrorIs(t, Eval(nil, LegacyPPO(), Aggregation{}, valid()), ErrSetting)
+	require.ErrorIs(t, EvalWeighted(nil, LegacyPPO(), make([]float32, 3), valid()), ErrSetting)
+	require.ErrorIs(t, Correct(nil, DefaultCorrection(), &CorrectionBatch[float32]{}), ErrSetting)
+	l := &Logits[float32]{Values: []float32{1, 2}, Vocab: 2, Labels: []int32{0}, Temperature: 1}
+	require.ErrorIs(t, l.Forward(nil), ErrSetting)
+	_, err := l.Backward(nil, nil, nil, nil)
+	require.ErrorIs(t, err, ErrSetting)
 }
 
 func TestOverflowsAreNamed(t *testing.T) {

@@ -37,6 +37,9 @@ func (l *Logits[T]) Forward(dst *Softmax) error {
 	if err := l.check(); err != nil {
 		return err
 	}
+	if dst == nil {
+		return setting("result of the softmax is nil, must be set")
+	}
 	n := len(l.Labels)
 	dst.LogProb, dst.Entropy = zeros(dst.LogProb, n), zeros(dst.Entropy, n)
 	dst.logSum = zeros(dst.logSum, n)
@@ -89,6 +92,9 @@ func (l *Logits[T]) at(i, j int) float64 { return float64(l.Values[i*l.Vocab+j])
 func (l *Logits[T]) Backward(dst []float64, s *Softmax, gradLogProb, gradEntropy []float64) ([]float64, error) {
 	if err := l.check(); err != nil {
 		return dst, err
+	}
+	if s == nil {
+		return dst, setting("softmax is nil, must be that of Forward")
 	}
 	n := len(l.Labels)
 	if len(s.logSum) != n {

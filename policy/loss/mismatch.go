@@ -73,8 +73,8 @@ func Correct[T Float](dst *Corrected, c Correction, b *CorrectionBatch[T]) error
 	if err := c.check(); err != nil {
 		return err
 	}
-	if b == nil {
-		return setting("batch is nil, must be set")
+	if dst == nil || b == nil {
+		return setting("result or batch is nil, must be set")
 	}
 	if err := checkLayout(b.Offsets, b.Mask, len(b.Trainer)); err != nil {
 		return err

@@ -174,8 +174,8 @@ type Result struct {
 // Columns of unequal length give ErrLength, a NaN or infinity at a counted
 // token ErrNotFinite, as does a loss that overflows.
 func Eval[T Float](dst *Result, p Policy, a Aggregation, b *Batch[T]) error {
-	if p == nil {
-		return setting("policy loss is nil, must be set")
+	if dst == nil || p == nil {
+		return setting("result or policy loss is nil, must be set")
 	}
 	if err := b.check(); err != nil {
 		return err
@@ -202,8 +202,8 @@ func evalWide(dst *Result, p Policy, a Aggregation, b *Batch[float64]) error {
 // A loss's fixed aggregation is then the caller's to apply, see [ModeOf]. Weights of
 // tokens that do not count are not read.
 func EvalWeighted[T Float](dst *Result, p Policy, weights []T, b *Batch[T]) error {
-	if p == nil {
-		return setting("policy loss is nil, must be set")
+	if dst == nil || p == nil {
+		return setting("result or policy loss is nil, must be set")
 	}
 	if err := b.check(); err != nil {
 		return err

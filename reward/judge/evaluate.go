@@ -106,6 +106,9 @@ const evaluated = 64
 // a reward.AssignmentScorer in which each kind of object weighs the same. A claim that
 // was not read counts in Unread, and its relations as missed.
 func Evaluate(ctx context.Context, judge Reader, set []Labelled) (*Evaluation, error) {
+	if judge == nil {
+		return nil, errors.New("judge: evaluate: the judge is nil")
+	}
 	e := &Evaluation{Categories: map[string]Quality{}, Forms: map[string]Quality{}}
 	for batch := range slices.Chunk(set, evaluated) {
 		claims := make([]reward.Claim, len(batch))
@@ -115,6 +118,9 @@ func Evaluate(ctx context.Context, judge Reader, set []Labelled) (*Evaluation, e
 		readings, err := judge.Read(ctx, claims)
 		if err != nil {
 			return nil, err
+		}
+		if len(readings) != len(batch) {
+			return nil, fmt.Errorf("judge: evaluate: %T returned %d readings of %d claims", judge, len(readings), len(batch))
 		}
 		for i := range batch {
 			q := compare(&batch[i], &readings[i])

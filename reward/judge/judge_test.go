@@ -95,6 +95,8 @@ func TestScorersOfTheCallerSeeWholeTurns(t *testing.T) {
 	truth := reward.Relate("box", 1, 1)
 	bad := claim("sokoban", "nothing", truth)
 	require.Equal(t, []float64{-0.1, 0.5}, score(t, r, bad, claim("sokoban", "the box is below and right", truth)))
+	r.Scorers["sokoban"] = mute{}
+	require.True(t, math.IsNaN(score(t, r, bad)[0]), "without a number of the scorer there is no score")
 }
 
 func TestModelReadsRelationsAndVerdicts(t *testing.T) {

@@ -104,6 +104,13 @@ func TestDescriptionsWithoutStateOrTextHaveNoScore(t *testing.T) {
 	require.True(t, math.IsNaN(score(t, new(Rules), claim("sokoban", "The box is left of me."))[0]))
 }
 
+// mute is a reader and a scorer that returns nothing.
+type mute struct{}
+
+func (mute) Read(context.Context, []reward.Claim) ([]reward.Reading, error) { return nil, nil }
+func (mute) Score([]reward.Reading) []float64                               { return nil }
+func (mute) Compare(_, _ []reward.Relation) float64                         { return 0 }
+
 func TestEvaluationCountsWhatAJudgeReads(t *testing.T) {
 	set, err := ReadLabelled(strings.NewReader(`{"cases": [
 		{"env": "sokoban", "section": "observation", "category": "a", "form": "natural", "text": "The box is above me.",
@@ -125,6 +132,10 @@ func TestEvaluationCountsWhatAJudgeReads(t *testing.T) {
 	e, err = Evaluate(t.Context(), new(Rules), set)
 	require.NoError(t, err)
 	require.Equal(t, Quality{Cases: 2, ExactLists: 2, Both: 1, Stated: 1, Label: 1}, e.All)
+	_, err = Evaluate(t.Context(), nil, set)
+	require.ErrorContains(t, err, "the judge is nil")
+	_, err = Evaluate(t.Context(), mute{}, set)
+	require.ErrorContains(t, err, "judge.mute returned 0 readings of 2 claims")
 	for _, bad := range []string{"", "{}", `{"cases": [{"env": "svg"}]}`,
 		`{"cases": [{"env": "sokoban", "section": "x"}]}`} {
 		_, err := ReadLabelled(strings.NewReader(bad))

@@ -108,7 +108,12 @@ func (p *Scoring) score(readings []reward.Reading) []float64 {
 			}
 		}
 		scorer := p.scorer(group)
-		for k, score := range scorer.Score(group) {
+		found := scorer.Score(group)
+		for k := range group {
+			score := math.NaN()
+			if len(found) == len(group) { // a scorer of the caller may return fewer or more
+				score = found[k]
+			}
 			// Penalties are not scaled.
 			if score > 0 {
 				score = p.above(score, &group[k], scorer)

@@ -61,6 +61,9 @@ func (b *Batch) Rows() int {
 // check checks lengths and layout. Every exported metric calls it first, so that no
 // metric reads beyond a column.
 func (b *Batch) check() error {
+	if b == nil {
+		return fmt.Errorf("diagnose: the batch is nil: %w", ErrLength)
+	}
 	rows, tokens := b.Rows(), len(b.Mask)
 	if b.Offsets != nil {
 		if err := checkOffsets(b.Offsets, tokens); err != nil {

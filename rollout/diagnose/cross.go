@@ -39,6 +39,9 @@ type CrossScores struct {
 // The estimate can be slightly negative when there is no dependence.
 // RAGEN-2, arXiv:2604.06268.
 func MutualInformation(dst map[string]float64, b *Batch) error {
+	if err := b.check(); err != nil {
+		return err
+	}
 	c := b.Cross
 	if c == nil || len(c.Own) == 0 {
 		return nil

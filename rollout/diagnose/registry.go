@@ -83,6 +83,9 @@ func (r *Registry) Measure(dst map[string]float64, b *Batch, names ...string) er
 	if err := b.check(); err != nil {
 		return err // once, not once per metric
 	}
+	if dst == nil {
+		return errors.New("diagnose: the map of results is nil, must be made")
+	}
 	var errs []error
 	for _, name := range names {
 		m, err := r.New(name)

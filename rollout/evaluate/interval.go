@@ -26,7 +26,7 @@ type Estimate struct {
 //
 //	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
 func ShareOf(successes, n int) Estimate {
-	if n == 0 {
+	if n < 1 || successes < 0 || successes > n {
 		return unknown
 	}
 	z := distuv.UnitNormal.Quantile(0.5 + Level/2)
@@ -40,15 +40,15 @@ var unknown = Estimate{Mean: math.NaN(), Low: math.NaN(), High: math.NaN()}
 
 // MeanOf is the mean of a sample with Student's interval of a level in (0, 1), such as
 // Level: mean ± t·s/√n, where s is the standard deviation with divisor n−1 and t has n−1
-// degrees of freedom. A single number has no interval. Sums are computed in the order of
+// degrees of freedom. A single number has no interval, nor has another level. Sums are computed in the order of
 // xs.
 func MeanOf(xs []float64, level float64) Estimate {
 	m := floats.MomentsOf(xs)
-	switch m.N {
-	case 0:
+	switch {
+	case m.N == 0:
 		return unknown
-	case 1:
-		return Estimate{Mean: m.Mean, Low: math.NaN(), High: math.NaN(), N: 1}
+	case m.N == 1, !(level > 0 && level < 1):
+		return Estimate{Mean: m.Mean, Low: math.NaN(), High: math.NaN(), N: m.N}
 	}
 	n := float64(m.N)
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.5 + level/2)

@@ -20,7 +20,9 @@ func TestSharesAreWilsons(t *testing.T) {
 		require.InDelta(t, c.low, e.Low, 1e-6) // the digits that are given
 		require.InDelta(t, c.high, e.High, 1e-6)
 	}
-	require.True(t, math.IsNaN(ShareOf(0, 0).Mean))
+	for _, c := range [][2]int{{0, 0}, {1, -1}, {-1, 2}, {3, 2}} {
+		require.True(t, math.IsNaN(ShareOf(c[0], c[1]).Mean))
+	}
 }
 
 // TestMeansAreStudents: by hand, t of 3 degrees of freedom is 3.182446, s is √(5/3).
@@ -33,6 +35,10 @@ func TestMeansAreStudents(t *testing.T) {
 	require.Equal(t, Estimate{Mean: 2, Low: 2, High: 2, N: 2}, MeanOf([]float64{2, 2}, Level))
 	one := MeanOf([]float64{7}, Level)
 	require.True(t, one.Mean == 7 && math.IsNaN(one.Low) && one.N == 1)
+	for _, level := range []float64{-1, 0, 1, 2, math.NaN()} {
+		e := MeanOf([]float64{1, 3}, level)
+		require.True(t, e.Mean == 2 && math.IsNaN(e.Low) && math.IsNaN(e.High) && e.N == 2, level)
+	}
 	raw, err := json.Marshal([]Estimate{one, MeanOf(nil, Level)})
 	require.NoError(t, err)
 	require.JSONEq(t, `[{"mean":7,"low":null,"high":null,"n":1},{"mean":null,"low":null,"high":null,"n":0}]`, string(raw))

@@ -159,7 +159,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		return err
 	}
 	if len(rewards) > 1 {
-		fmt.Fprintln(w)
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
 		if err := cli.Table(w, rewards); err != nil {
 			return err
 		}
@@ -171,6 +173,7 @@ func (r *Report) WriteText(w io.Writer) error {
 // WriteMarkdown writes the tables in the form of GitHub's Markdown.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	figures, rewards := r.tables()
+	var out strings.Builder // written at once, so that no error of w is lost
 	for _, table := range [][][]string{figures, rewards} {
 		if len(table) < 2 {
 			continue
@@ -179,14 +182,14 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 			for j := range line {
 				line[j] = strings.NewReplacer("|", `\|`, "\n", " ").Replace(line[j])
 			}
-			fmt.Fprintf(w, "| %s |\n", strings.Join(line, " | "))
+			fmt.Fprintf(&out, "| %s |\n", strings.Join(line, " | "))
 			if i == 0 {
-				fmt.Fprintf(w, "|%s\n", strings.Repeat(" --- |", len(line)))
+				fmt.Fprintf(&out, "|%s\n", strings.Repeat(" --- |", len(line)))
 			}
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(&out)
 	}
-	_, err := fmt.Fprintln(w, legend)
+	_, err := fmt.Fprintln(w, out.String()+legend)
 	return err
 }
 

@@ -59,12 +59,16 @@ type Result struct {
 }
 
 // reset empties the result and reuses its memory.
-func (r *Result) reset() {
+func (r *Result) reset() error {
+	if r == nil {
+		return errors.New("filter: the result is nil, must be set")
+	}
 	r.Keep, r.Scale = r.Keep[:0], 1
 	if r.Metrics == nil {
 		r.Metrics = map[string]float64{}
 	}
 	clear(r.Metrics)
+	return nil
 }
 
 // Group describes the rows of a batch with one start state.
@@ -152,6 +156,9 @@ func deviation(returns []float64, size float64, ddof int) float64 {
 }
 
 func (b *Batch) check() error {
+	if b == nil {
+		return fmt.Errorf("filter: the batch is nil: %w", ErrLength)
+	}
 	if len(b.Return) != len(b.Group) {
 		return fmt.Errorf("filter: %d returns for %d rows: %w", len(b.Return), len(b.Group), ErrLength)
 	}
@@ -174,7 +181,9 @@ func (None) Filter(dst *Result, b *Batch) error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	dst.reset()
+	if err := dst.reset(); err != nil {
+		return err
+	}
 	for row := range b.Group {
 		dst.Keep = append(dst.Keep, row)
 	}

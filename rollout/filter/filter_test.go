@@ -165,6 +165,10 @@ func TestMetricsCountGroupsAndRows(t *testing.T) {
 }
 
 func TestBadBatchesAndSettingsAreRefused(t *testing.T) {
+	for _, f := range []Filter{None{}, DefaultTopP()} {
+		require.ErrorIs(t, f.Filter(&Result{}, nil), ErrLength)
+		require.ErrorContains(t, f.Filter(nil, &Batch{}), "the result is nil")
+	}
 	for name, c := range map[string]struct {
 		f    Filter
 		b    *Batch

@@ -221,7 +221,9 @@ func ranked(dst *Result, b *Batch, name string, ddof int, scaling Scaling, bad e
 	if err != nil {
 		return err
 	}
-	dst.reset()
+	if err := dst.reset(); err != nil {
+		return err
+	}
 	if len(groups) == 0 {
 		return nil
 	}

@@ -72,6 +72,9 @@ func (c *Closeness) addRow(was, is *rollout.Row) bool {
 			return false
 		}
 		c.Tokens++
+		if i >= len(was.LogProbs) || i >= len(is.LogProbs) { // of a row whose policy reports none
+			continue
+		}
 		d := math.Abs(float64(was.LogProbs[i]) - float64(is.LogProbs[i]))
 		if d > c.LogProb || math.IsNaN(d) {
 			c.LogProb = d

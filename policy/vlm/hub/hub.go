@@ -58,6 +58,9 @@ type Options struct {
 
 func (o *Options) fill() error {
 	o.Revision = cmp.Or(o.Revision, "main")
+	if o.Attempts < 0 || o.Pause < 0 {
+		return fmt.Errorf("hub: Options.Attempts is %d and Pause %v, must not be negative", o.Attempts, o.Pause)
+	}
 	o.Attempts, o.Pause = cmp.Or(o.Attempts, 4), cmp.Or(o.Pause, time.Second)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

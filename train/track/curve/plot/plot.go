@@ -4,6 +4,7 @@ package plot
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image/color"
 	"path/filepath"
@@ -29,6 +30,9 @@ var (
 
 // PNG draws the points that a curve has so far. It is a run.Options.DrawCurve.
 func PNG(c *curve.Curve, path string) error {
+	if c == nil {
+		return errors.New("plot: the curve is nil")
+	}
 	p := newPlot(c.Title, c.Label)
 	p.Y.Min, p.Y.Max = 0, 1
 	trained, validated := c.Points()
