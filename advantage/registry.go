@@ -126,6 +126,9 @@ func (s Spec) ReadsWith(name string, was Params) bool {
 			}
 		}
 	}
+	if s.New == nil { // of a zero value
+		return false
+	}
 	return !reflect.DeepEqual(essence(s.New(was)), essence(s.New(is)))
 }
 

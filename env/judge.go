@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -32,8 +33,38 @@ type Judged struct {
 
 var _ Env = Judged{}
 
+// errNoEnv is the error of a Judged that judges no environment.
+var errNoEnv = errors.New("env: Judged.Env is nil, must be an environment")
+
+// System implements Env.
+func (j Judged) System(ctx context.Context) (Observation, error) {
+	if j.Env == nil {
+		return Observation{}, errNoEnv
+	}
+	return j.Env.System(ctx)
+}
+
+// Reset implements Env.
+func (j Judged) Reset(ctx context.Context, seed int64) (Observation, error) {
+	if j.Env == nil {
+		return Observation{}, errNoEnv
+	}
+	return j.Env.Reset(ctx, seed)
+}
+
+// Close implements Env.
+func (j Judged) Close() error {
+	if j.Env == nil {
+		return nil
+	}
+	return j.Env.Close()
+}
+
 // Step implements Env.
 func (j Judged) Step(ctx context.Context, response string) (Outcome, error) {
+	if j.Env == nil {
+		return Outcome{}, errNoEnv
+	}
 	out, err := j.Env.Step(ctx, response)
 	if err != nil {
 		return out, err
@@ -41,6 +72,9 @@ func (j Judged) Step(ctx context.Context, response string) (Outcome, error) {
 	out.Claims = slices.DeleteFunc(out.Claims, func(c reward.Claim) bool { return c.Weight == 0 })
 	if len(out.Claims) == 0 {
 		return out, nil
+	}
+	if j.Judge == nil {
+		return Outcome{}, errors.New("env: Judged.Judge is nil, must be a judge: the turn has claims")
 	}
 	scores, err := j.Judge.Score(ctx, out.Claims)
 	if ctx.Err() != nil {

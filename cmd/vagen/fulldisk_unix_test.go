@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/durable"
 )
 
 // fileLimit is the environment variable with the maximum size of a file that a process
@@ -61,4 +62,42 @@ func TestAFullDiskCostsNoCheckpoint(t *testing.T) {
 		t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)),
 		"the failed checkpoint is repeated from the one before",
 	)
+}
+
+// TestAFullDiskLeavesNoPartOfAFile: the commands fail and name the file, of which nothing remains, and an
+// output that cannot be written is a failure, too.
+func TestAFullDiskLeavesNoPartOfAFile(t *testing.T) {
+	config, out := setup(t)
+	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.save_freq=1")
+	in := file(t, "list.yaml", lakes)
+	built := filepath.Join(t.TempDir(), "list.parquet")
+	before := leavings(t, out)
+	measure := []string{"credit", out, "--log", "error", "--step", "1", "--branches", "2"}
+	for file, args := range map[string][]string{built: {"dataset", "build", in, built}, "step_2.scores.parquet": measure} {
+		c, said := command(t, t.TempDir(), args...)
+		c.Env = append(c.Env, fileLimit+"=100")
+		require.Error(t, c.Run())
+		require.Equal(t, cli.Failed, c.ProcessState.ExitCode())
+		require.Contains(t, said.String(), file)
+		require.Contains(t, said.String(), "file too large")
+	}
+	require.Empty(t, list(t, filepath.Dir(built)))
+	for name := range leavings(t, filepath.Join(out, "credit")) {
+		require.NotContains(t, name, durable.Unfinished)
+	}
+	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
+	require.Equal(t, before, leavings(t, out), "the run is as it was")
+
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("the system has no device that is always full")
+	}
+	defer full.Close()
+	for _, args := range [][]string{{"dataset", "build", in, built}, {"dataset", "show", in}, measure} {
+		c, said := command(t, t.TempDir(), args...)
+		c.Stdout = full
+		require.Error(t, c.Run())
+		require.Equal(t, cli.Failed, c.ProcessState.ExitCode(), args)
+		require.Contains(t, said.String(), "no space left", args)
+	}
 }

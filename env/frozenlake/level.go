@@ -143,7 +143,12 @@ func (m *Map) At(c Cell) byte {
 
 // Start returns where the player begins; the first such cell of a parsed map
 // that has several.
-func (m *Map) Start() Cell { return m.starts[0] }
+func (m *Map) Start() Cell {
+	if len(m.starts) == 0 { // of a zero value
+		return Cell{}
+	}
+	return m.starts[0]
+}
 
 // Rows returns the level as Parse reads it.
 func (m *Map) Rows() []string {

@@ -16,7 +16,12 @@ type Player func(r *rand.Rand, e *Env, w World) Skill
 type World struct{ w *world }
 
 // Position returns the position of an object or a target, named as in a State; the zero Point for another name.
-func (w World) Position(key string) Point { return w.w.position(key) }
+func (w World) Position(key string) Point {
+	if w.w == nil { // of a zero value
+		return Point{}
+	}
+	return w.w.position(key)
+}
 
 // high is a height from which objects are released: z may be larger than needed.
 const high = 0.12

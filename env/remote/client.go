@@ -13,6 +13,7 @@ import (
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 	"vagen/internal/transport"
+	"vagen/internal/unmade"
 )
 
 // Client is an environment that a service of the Lite protocol hosts. It
@@ -57,7 +58,7 @@ func (c *played) Info() map[string]any { return c.info }
 
 // System returns the system prompt.
 func (c *Client) System(ctx context.Context) (env.Observation, error) {
-	if err := checkUsable(ctx, c.closed); err != nil {
+	if err := c.usable(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	if c.session == "" {
@@ -71,7 +72,7 @@ func (c *Client) System(ctx context.Context) (env.Observation, error) {
 
 // Reset starts the episode of the seed.
 func (c *Client) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := checkUsable(ctx, c.closed); err != nil {
+	if err := c.usable(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	c.ready = false
@@ -112,7 +113,7 @@ func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error)
 
 // checkStep returns an error if no step can be played.
 func (c *played) checkStep(ctx context.Context) error {
-	switch err := checkUsable(ctx, c.closed); {
+	switch err := c.usable(ctx); {
 	case err != nil:
 		return err
 	case !c.ready:
@@ -184,12 +185,14 @@ func (s *sender) end(id *string, unknown error, call func(ctx context.Context) e
 	return err
 }
 
-// checkUsable returns an error if the client is closed or ctx has ended.
-func checkUsable(ctx context.Context, closed bool) error {
+// usable returns an error if the client is closed or a zero value, or ctx has ended.
+func (c *played) usable(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("remote: %w", context.Cause(ctx))
-	case closed:
+	case c.send == nil:
+		return unmade.Error("remote.Client", "NewClient or NewLegacyClient")
+	case c.closed:
 		return fmt.Errorf("remote: %w", ErrClosed)
 	}
 	return nil

@@ -127,7 +127,7 @@ func (c *LegacyClient) step(ctx context.Context, response string) (out env.Outco
 // FinalReward requests the environment's reward for the whole episode. Step has
 // requested it already if the environment ended the episode.
 func (c *LegacyClient) FinalReward(ctx context.Context) (sum float64, err error) {
-	if err := checkUsable(ctx, c.closed); err != nil {
+	if err := c.usable(ctx); err != nil {
 		return 0, err
 	}
 	if !c.ready {
@@ -157,7 +157,7 @@ func (c *LegacyClient) Close() error {
 
 // create creates the environment if it does not exist yet.
 func (c *LegacyClient) create(ctx context.Context) error {
-	if err := checkUsable(ctx, c.closed); err != nil || c.id != "" {
+	if err := c.usable(ctx); err != nil || c.id != "" {
 		return err
 	}
 	id := wire.NewID()

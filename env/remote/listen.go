@@ -31,6 +31,12 @@ func (s *Server) ListenAndServe(ctx context.Context, addr string) error {
 // A server without an APIKey serves only loopback addresses and Unix sockets; for
 // others the error wraps ErrKeyNeeded.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	switch {
+	case ln == nil:
+		return errors.Join(errors.New("remote: serve: the listener is nil"), s.Close(ctx))
+	case s.stop == nil:
+		return errors.Join(errZero, ln.Close())
+	}
 	if s.o.APIKey == "" && !origin.Local(ln.Addr()) {
 		err := fmt.Errorf("remote: listen at %s, which other machines can reach: %w; set one or listen at 127.0.0.1",
 			ln.Addr(), ErrKeyNeeded)

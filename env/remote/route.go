@@ -89,6 +89,10 @@ func (s *Server) find(path string) (rt route, id string, ok bool) {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.stop == nil {
+		http.Error(w, errZero.Error(), http.StatusInternalServerError)
+		return
+	}
 	start := time.Now()
 	rt, id, known := s.find(r.URL.Path)
 	if !known && s.o.Other != nil {

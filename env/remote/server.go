@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/unmade"
 )
 
 // Server hosts environments for clients of both protocols. It is an http.Handler and
@@ -73,6 +74,8 @@ func NewServer(o ServerOptions) (*Server, error) {
 	}
 	return s, nil
 }
+
+var errZero = unmade.Error("remote.Server", "NewServer")
 
 // authorized checks the API key, in constant time.
 func (s *Server) authorized(r *http.Request) bool {
@@ -190,6 +193,9 @@ func closeEnv(e env.Env) (err error) {
 // When ctx ends, it cancels the running calls, and the error gives the number of
 // environments that could not be closed. Further calls return nil.
 func (s *Server) Close(ctx context.Context) error {
+	if s.stop == nil {
+		return nil
+	}
 	s.mu.Lock()
 	again := s.draining
 	s.draining = true

@@ -49,8 +49,12 @@ func (d *Dataset) Len() int { return len(d.samples) }
 func (d *Dataset) At(i int) Sample { return d.samples[i] }
 
 // Pick returns the sample of a seed: that with the index random.Random(seed).randint(0,
-// Len−1) of Python, so that a seed gives the same sample as in the original environment.
+// Len−1) of Python, so that a seed gives the same sample as in the original environment. A zero value
+// has only an empty sample.
 func (d *Dataset) Pick(seed int64) Sample {
+	if len(d.samples) == 0 {
+		return Sample{}
+	}
 	var stream numpyrand.MT19937
 	stream.SeedPython(seed)
 	return d.samples[stream.Below(uint32(len(d.samples)))]

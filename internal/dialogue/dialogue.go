@@ -200,14 +200,22 @@ func (e Encoder) context(past *Past, msgs []tokenizer.Message, counts []int, req
 	return e.Tok.ExpandImages(nil, ids, counts)
 }
 
-// Opened implements policy.Templated.
-func (e Encoder) Opened() string { return e.Chat.Opened() }
+// Opened implements policy.Templated. Like the next three methods it needs nothing of the zero value.
+func (e Encoder) Opened() string {
+	if e.Chat == nil {
+		return ""
+	}
+	return e.Chat.Opened()
+}
 
 // RewritesHistory implements policy.Templated.
-func (e Encoder) RewritesHistory() bool { return e.Chat.RewritesHistory() }
+func (e Encoder) RewritesHistory() bool { return e.Chat != nil && e.Chat.RewritesHistory() }
 
 // Response implements policy.Templated.
 func (e Encoder) Response(tokens []int32) string {
+	if e.Tok == nil {
+		return ""
+	}
 	if n := len(tokens) - 1; n >= 0 && slices.Contains(e.End, tokens[n]) {
 		tokens = tokens[:n]
 	}
@@ -215,4 +223,9 @@ func (e Encoder) Response(tokens []int32) string {
 }
 
 // Ends implements policy.Aligner.
-func (e Encoder) Ends(tokens []int32) []int { return e.Chat.Ends(e.Tok, tokens) }
+func (e Encoder) Ends(tokens []int32) []int {
+	if e.Tok == nil {
+		return nil
+	}
+	return e.Chat.Ends(e.Tok, tokens)
+}

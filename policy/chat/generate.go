@@ -29,6 +29,9 @@ type job struct {
 // All have returned when Generate returns. Each prompt's last message must be the
 // user's.
 func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	if m.http == nil {
+		return nil, errZero
+	}
 	if err := m.dialect.check(s); err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"vagen/internal/origin"
 	"vagen/internal/transport"
+	"vagen/internal/unmade"
 	"vagen/policy"
 )
 
@@ -34,6 +35,8 @@ type Model struct {
 }
 
 var _ policy.Policy = (*Model)(nil)
+
+var errZero = unmade.Error("chat.Model", "New")
 
 // New checks the options, reads the key from the environment, and returns a model
 // that has not sent anything yet.
@@ -85,7 +88,12 @@ var _ slog.LogValuer = (*Model)(nil)
 func (m *Model) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
 // Usage returns the requests, tokens and cost so far.
-func (m *Model) Usage() Usage { return m.ledger.usage() }
+func (m *Model) Usage() Usage {
+	if m.ledger == nil {
+		return Usage{}
+	}
+	return m.ledger.usage()
+}
 
 // Forget implements policy.Policy.
 func (m *Model) Forget(keys ...uint64) {
@@ -102,6 +110,9 @@ func (m *Model) Close() error {
 	m.mu.Lock()
 	clear(m.chats)
 	m.mu.Unlock()
+	if m.http == nil {
+		return nil
+	}
 	m.http.CloseIdleConnections()
 	return nil
 }

@@ -28,6 +28,9 @@ func (c *Codec) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int,
 // Encode implements policy.Encoder: the tokens of a conversation as a model reads and writes
 // them, turn by turn, in plain Go. Messages after the assistant's last one are ignored.
 func (c *Codec) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	if c.text.Tok == nil {
+		return nil, nil, errCodec
+	}
 	return c.text.Encode(messages)
 }
 

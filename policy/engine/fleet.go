@@ -12,6 +12,7 @@ import (
 
 	"vagen/internal/clock"
 	"vagen/internal/retry"
+	"vagen/internal/unmade"
 	"vagen/policy"
 )
 
@@ -41,6 +42,12 @@ type Fleet struct {
 	count  counters
 }
 
+// Errors of values that only the functions of this package make.
+var (
+	errFleet = unmade.Error("engine.Fleet", "Open")
+	errCodec = unmade.Error("engine.Codec", "LoadCodec")
+)
+
 // Open connects to all servers of a fleet, waits for Options.Startup for those that are still
 // starting, and checks that they serve the codec's model: the
 // same base model and weights everywhere, and the same tokenizer. The error lists the
@@ -48,6 +55,9 @@ type Fleet struct {
 func Open(ctx context.Context, codec *Codec, o Options) (*Fleet, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
+	}
+	if codec == nil || codec.text.Tok == nil {
+		return nil, errCodec
 	}
 	f := &Fleet{opts: o, codec: codec, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), changed: make(chan struct{}),
 		nonce: nonce()}
@@ -216,6 +226,9 @@ func (f *Fleet) Healthy() (healthy, all int) {
 
 // Close stops the probes and waits for them. Servers keep their weights and adapters.
 func (f *Fleet) Close() error {
+	if f.cancel == nil {
+		return nil
+	}
 	f.mu.Lock()
 	f.cancel()
 	f.mu.Unlock()

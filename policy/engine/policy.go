@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"vagen/internal/dialogue"
+	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -40,8 +41,13 @@ type conversation struct {
 	dead     error   // why the conversation cannot be continued
 }
 
+var errPolicy = unmade.Error("engine.Policy", "NewPolicy of an open Fleet")
+
 // NewPolicy returns a policy without conversations.
 func NewPolicy(f *Fleet) *Policy {
+	if f == nil || f.ctx == nil {
+		return &Policy{} // whose methods return errPolicy
+	}
 	return &Policy{fleet: f, codec: f.codec, chats: map[uint64]*conversation{}}
 }
 
@@ -57,6 +63,9 @@ func NewPolicy(f *Fleet) *Policy {
 func (p *Policy) Generate(
 	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
 ) ([]policy.Completion, error) {
+	if p.fleet == nil {
+		return nil, errPolicy
+	}
 	if err := checkSampling(s); err != nil {
 		return nil, err
 	}
@@ -270,6 +279,9 @@ func (p *Policy) Forget(keys ...uint64) {
 
 // Count implements policy.Counter.
 func (p *Policy) Count(q policy.Prompt) (int, error) {
+	if p.fleet == nil {
+		return 0, errPolicy
+	}
 	p.mu.Lock()
 	c := p.chats[q.Conversation]
 	p.mu.Unlock()
@@ -282,10 +294,18 @@ func (p *Policy) Count(q policy.Prompt) (int, error) {
 }
 
 // Ends implements policy.Aligner. A character of several tokens belongs to the last of them.
-func (p *Policy) Ends(tokens []int32) []int { return p.codec.Ends(tokens) }
+func (p *Policy) Ends(tokens []int32) []int {
+	if p.codec == nil {
+		return nil
+	}
+	return p.codec.Ends(tokens)
+}
 
 // Resume implements policy.Resumer.
 func (p *Policy) Resume(conversations ...policy.Recorded) error {
+	if p.fleet == nil {
+		return errPolicy
+	}
 	fresh := make(map[uint64]*conversation, len(conversations))
 	for _, r := range conversations {
 		c, err := p.codec.resume(r)

@@ -68,6 +68,9 @@ func (f *Fleet) Base() string {
 func (f *Fleet) Publish(ctx context.Context, v Version) error {
 	f.use.Lock()
 	defer f.use.Unlock()
+	if f.ctx == nil {
+		return errFleet
+	}
 	if f.ctx.Err() != nil {
 		return ErrClosed
 	}

@@ -69,10 +69,10 @@ func AdapterBase(dir string) (base string, ok bool, err error) {
 func (m *Model) ExportAdapter(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case m.closed:
-		return ErrClosed
-	case m.adapter == nil:
+	if err := m.usable(); err != nil {
+		return err
+	}
+	if m.adapter == nil {
 		return fmt.Errorf("vlm: %w: the model has no adapters to export", ErrOption)
 	}
 	return m.sets.Actor.SaveAdapter(ctx, *m.adapter, m.dir, dir)
@@ -84,8 +84,8 @@ func (m *Model) ExportAdapter(ctx context.Context, dir string) error {
 func (m *Model) Export(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return ErrClosed
+	if err := m.usable(); err != nil {
+		return err
 	}
 	return m.sets.Actor.SaveModel(ctx, m.dir, dir, false)
 }

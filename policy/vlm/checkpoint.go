@@ -19,8 +19,8 @@ var ErrCheckpoint = learn.ErrCheckpoint
 func (m *Model) Save(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return ErrClosed
+	if err := m.usable(); err != nil {
+		return err
 	}
 	return m.sets.Save(ctx, dir)
 }
@@ -33,8 +33,8 @@ func (m *Model) Save(ctx context.Context, dir string) error {
 func (m *Model) Restore(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return ErrClosed
+	if err := m.usable(); err != nil {
+		return err
 	}
 	return m.sets.Restore(ctx, dir, m.gen.DropSessions)
 }
@@ -48,8 +48,8 @@ type snapshot struct{ sets *learn.Sets }
 func (m *Model) Snapshot(ctx context.Context) (policy.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return nil, ErrClosed
+	if err := m.usable(); err != nil {
+		return nil, err
 	}
 	c, err := m.sets.Copy(ctx)
 	if err != nil {

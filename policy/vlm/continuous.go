@@ -33,7 +33,7 @@ func (m *Model) serve() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var f *generate.Batcher
-	if !m.closed {
+	if m.usable() == nil {
 		f = m.gen.NewBatcher()
 	}
 	defer f.Close()
@@ -81,7 +81,7 @@ func (m *Model) join(ctx context.Context, prompts []policy.Prompt, s policy.Samp
 	}
 	m.do(func(f *generate.Batcher) {
 		if f == nil {
-			answer(nil, ErrClosed)
+			answer(nil, m.usable())
 			return
 		}
 		f.Add(&generate.Call{Context: ctx, Prompts: prompts, Sampling: s, Watch: watch, Done: answer})

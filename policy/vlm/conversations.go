@@ -34,8 +34,8 @@ func (m *Model) Size(p policy.Prompt) (Size, error) {
 }
 
 func (m *Model) size(p policy.Prompt) (Size, error) {
-	if m.closed {
-		return Size{}, ErrClosed
+	if err := m.usable(); err != nil {
+		return Size{}, err
 	}
 	var images []image.Image
 	for _, msg := range p.Messages {
@@ -80,8 +80,8 @@ func (m *Model) Stream(
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return nil, ErrClosed
+	if err := m.usable(); err != nil {
+		return nil, err
 	}
 	return m.gen.Stream(ctx, prompts, s, watch)
 }
@@ -89,9 +89,10 @@ func (m *Model) Stream(
 // Forget implements policy.Policy.
 func (m *Model) Forget(keys ...uint64) {
 	m.with(func(f *generate.Batcher) {
-		if f != nil {
+		switch {
+		case f != nil:
 			f.Forget(keys...)
-		} else {
+		case m.gen != nil:
 			m.gen.Forget(keys...)
 		}
 	})
@@ -103,7 +104,7 @@ var _ policy.Resumer = (*Model)(nil)
 // once if the same call of Generate continues them.
 func (m *Model) Resume(conversations ...policy.Recorded) (err error) {
 	m.with(func(*generate.Batcher) {
-		if err = ErrClosed; !m.closed {
+		if err = m.usable(); err == nil {
 			err = m.gen.Resume(conversations)
 		}
 	})

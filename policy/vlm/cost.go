@@ -14,6 +14,9 @@ func (m *Model) Cost(step Step, rows, tokens int) (Cost, error) {
 	if rows < 1 || tokens < 1 {
 		return Cost{}, fmt.Errorf("vlm: cost: rows is %d and tokens is %d, both must be at least 1", rows, tokens)
 	}
+	if m.cfg == nil {
+		return Cost{}, errZero
+	}
 	r := plan.CostRule{Spec: m.net.Spec, Compute: m.net.Compute, Narrow: m.gen.Narrows(),
 		Packed: generate.PackedBytes(m.net, m.gen.Packed), Keep: m.net.Keep, Micro: m.microBatches(rows, tokens)}
 	return r.Cost(step, rows, tokens)

@@ -14,8 +14,8 @@ import (
 func (m *Model) Limits(ctx context.Context) (Limits, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return Limits{}, ErrClosed
+	if err := m.usable(); err != nil {
+		return Limits{}, err
 	}
 	size := plan.Probe{Numbers: 1 << 26, Side: 2048, AtLeast: 300 * time.Millisecond}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"vagen/internal/unmade"
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
@@ -91,11 +92,24 @@ func describe(dir string, o Options) (*Model, error) {
 	return m, errors.Join(m.configureAdapters(), m.checkCriticConfig())
 }
 
+var errZero = unmade.Error("vlm.Model", "Open")
+
+// usable returns an error if the model has been closed, or is a zero value. The mutex must be held.
+func (m *Model) usable() error {
+	switch {
+	case m.cfg == nil:
+		return errZero
+	case m.closed:
+		return ErrClosed
+	}
+	return nil
+}
+
 // Close frees everything on the device. The Model must not be used afterwards.
 func (m *Model) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	if m.closed || m.cfg == nil {
 		return nil
 	}
 	m.closed = true
@@ -109,16 +123,24 @@ func (m *Model) Close() error {
 }
 
 // Backend returns the name of the backend.
-func (m *Model) Backend() string { return m.dev.Name() }
+func (m *Model) Backend() string {
+	if m.dev == nil {
+		return ""
+	}
+	return m.dev.Name()
+}
 
 // Parameters returns the numbers of trained parameters: of the policy, and of a separate
 // critic.
 func (m *Model) Parameters() (policyCount, criticCount int) {
+	if m.sets == nil {
+		return 0, 0
+	}
 	return m.sets.Actor.Size(), m.sets.Critic.Size()
 }
 
 // Tokenizer returns the model's tokenizer.
-func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.text.Tok }
+func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.encoder().Tok }
 
 // Gauges implements policy.MetricsReporter: the number of executables, how many were loaded
 // instead of compiled (see Options.CompileCache), the memory of arrays on all devices, now and
@@ -131,6 +153,9 @@ func (m *Model) Gauges() map[string]float64 {
 	for _, d := range m.devices {
 		_, now := d.Live()
 		held, peak = held+now, peak+d.Peak()
+	}
+	if m.cfg == nil {
+		return nil
 	}
 	loaded, _ := m.dev.Store().Counts()
 	out := map[string]float64{
@@ -156,10 +181,20 @@ func (m *Model) Gauges() map[string]float64 {
 }
 
 // CompileTime returns the time spent in building and compiling programs.
-func (m *Model) CompileTime() time.Duration { return m.dev.CompileTime() }
+func (m *Model) CompileTime() time.Duration {
+	if m.dev == nil {
+		return 0
+	}
+	return m.dev.CompileTime()
+}
 
 // ReadsImages reports whether the model has a vision tower.
-func (m *Model) ReadsImages() bool { return m.cfg.Vision != nil }
+func (m *Model) ReadsImages() bool { return m.cfg != nil && m.cfg.Vision != nil }
 
 // Family returns the architecture by its name in config.json.
-func (m *Model) Family() string { return string(m.cfg.Family) }
+func (m *Model) Family() string {
+	if m.cfg == nil {
+		return ""
+	}
+	return string(m.cfg.Family)
+}

@@ -97,7 +97,7 @@ func (n Nodes) start(ctx context.Context) (mpi.World, error) {
 func (m *Model) Follow(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sets.Peers == nil || m.sets.Peers.ID() == 0 {
+	if m.cfg == nil || m.sets.Peers == nil || m.sets.Peers.ID() == 0 {
 		return fmt.Errorf("vlm: follow: %w: this process is not connected, or rank 0, which leads", ErrOption)
 	}
 	err := m.sets.Follow(ctx)
@@ -113,10 +113,11 @@ func (m *Model) Follow(ctx context.Context) error {
 func (m *Model) Connect(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.usable(); err != nil {
+		return err
+	}
 	n := &m.opts.Nodes
 	switch {
-	case m.closed:
-		return ErrClosed
 	case n.Count < 2:
 		return fmt.Errorf("vlm: connect: %w: Nodes.Count is %d, must be at least 2", ErrOption, n.Count)
 	case m.sets.Peers != nil:

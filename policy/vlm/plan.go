@@ -18,8 +18,8 @@ import (
 func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return MemoryPlan{}, ErrClosed
+	if err := m.usable(); err != nil {
+		return MemoryPlan{}, err
 	}
 	for _, f := range []struct {
 		name         string

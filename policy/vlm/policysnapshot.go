@@ -31,8 +31,8 @@ var _ policy.PolicySnapshotter = (*Model)(nil)
 func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return nil, ErrClosed
+	if err := m.usable(); err != nil {
+		return nil, err
 	}
 	l := &policySnapshot{m: &Model{
 		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, parts: m.parts, cfg: m.cfg, text: m.text, net: m.net,

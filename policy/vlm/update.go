@@ -14,8 +14,8 @@ func (m *Model) Score(
 ) (*policy.Scores, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return nil, ErrClosed
+	if err := m.usable(); err != nil {
+		return nil, err
 	}
 	if rows == nil {
 		return nil, errors.New("vlm: score: the rows are nil")
@@ -27,8 +27,8 @@ func (m *Model) Score(
 func (m *Model) CheckScore(what policy.ScoreRequest) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return ErrClosed
+	if err := m.usable(); err != nil {
+		return err
 	}
 	return m.sets.CheckScore(what)
 }
@@ -58,8 +58,8 @@ func (m *Model) Update(
 func (m *Model) learn(ctx context.Context, c *learn.Call) (policy.Stats, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return policy.Stats{}, ErrClosed
+	if err := m.usable(); err != nil {
+		return policy.Stats{}, err
 	}
 	if c.Accumulate && c.Batch == nil {
 		return policy.Stats{}, errors.New("vlm: update: the batch is nil")
@@ -76,8 +76,8 @@ func (m *Model) learn(ctx context.Context, c *learn.Call) (policy.Stats, error) 
 func (m *Model) Tie(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return ErrClosed
+	if err := m.usable(); err != nil {
+		return err
 	}
 	return m.sets.Tie(ctx)
 }

@@ -71,6 +71,12 @@ func New(o Settings) (*Gateway, error) {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
+	switch {
+	case o.MaxBody < 0:
+		return nil, fmt.Errorf("gateway: Settings.MaxBody is %d, must not be negative", o.MaxBody)
+	case o.Idle < 0:
+		return nil, fmt.Errorf("gateway: Settings.Idle is %v, must not be negative", o.Idle)
+	}
 	if o.MaxBody == 0 {
 		o.MaxBody = 64 << 20
 	}
@@ -109,6 +115,9 @@ func (g *Gateway) Close() error {
 	g.mu.Unlock()
 	for _, e := range open {
 		e.end(ErrClosed)
+	}
+	if g.server == nil {
+		return nil
 	}
 	err := g.server.Close()
 	g.serving.Wait()

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	"maps"
@@ -19,6 +20,9 @@ import (
 
 // encode converts a trajectory to a record; keep stores an image and returns its name.
 func encode(step int, t *rollout.Trajectory, keep func(image.Image) (string, error)) (record, error) {
+	if t == nil {
+		return record{}, errors.New("it is nil")
+	}
 	config, err := encodeConfig(t.Config)
 	if err != nil {
 		return record{}, err

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"vagen/internal/durable"
+	"vagen/internal/unmade"
 	"vagen/rollout"
 )
 
@@ -111,6 +112,9 @@ func pictureBytes(dir string) (sum int64, err error) {
 // Save writes a file of the folder. An image that is not stored does not prevent the
 // rest from being written.
 func (g *Gallery) Save(name string, step int, ts []*rollout.Trajectory) error {
+	if g.images == nil {
+		return unmade.Error("store.Gallery", "OpenGallery")
+	}
 	if filepath.Base(name) != name {
 		return fmt.Errorf("store: save: the name is %q, must be a file name without folders", name)
 	}
@@ -125,6 +129,9 @@ func (g *Gallery) Save(name string, step int, ts []*rollout.Trajectory) error {
 // Sync waits until the images of all files so far are on the disk, as the files themselves are when
 // Save returns: a power failure does not lose them then.
 func (g *Gallery) Sync() {
+	if g.images == nil {
+		return
+	}
 	paths := g.images.fresh
 	if len(paths) > 0 {
 		paths = append(paths, g.images.dir)

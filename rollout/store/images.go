@@ -182,8 +182,11 @@ func isName(name string) bool {
 	return err == nil && len(raw) == sha256.Size && hex.EncodeToString(raw) == name
 }
 
-// ImageName returns the name of an image in stored records, without .png.
+// ImageName returns the name of an image in stored records, without .png; "" for nil.
 func ImageName(im image.Image) string {
+	if im == nil {
+		return ""
+	}
 	if name, ok := im.(Absent); ok {
 		return string(name)
 	}

@@ -7,11 +7,16 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"vagen/internal/unmade"
 )
 
 // rowsWithin is rows, if the columns of T take at most about a number of bytes in memory; 0 is
 // no limit.
 func rowsWithin[T any](in *input, most int64) (*parquet.GenericReader[T], error) {
+	if in == nil {
+		return nil, unmade.Error("store.Reader", "Open")
+	}
 	if most > 0 {
 		schema := parquet.SchemaOf(new(T))
 		n := in.memory(schema)

@@ -45,6 +45,9 @@ func Encode(
 	}
 	records := make([]record, len(ts))
 	for i, t := range ts {
+		if t == nil {
+			return nil, fmt.Errorf("store: trajectory %d is nil", i)
+		}
 		var err error
 		if records[i], err = encode(step, t, store); err != nil {
 			return nil, fmt.Errorf("store: trajectory %d (group %d, index %d): %w", i, t.Group, t.Index, err)

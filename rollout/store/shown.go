@@ -37,6 +37,9 @@ type shownEpisode struct {
 // WriteEpisode writes an episode as JSON and its images as PNG files. All file names
 // start with prefix.
 func WriteEpisode(dir, prefix string, t *rollout.Trajectory) error {
+	if t == nil {
+		return errors.New("store: the episode is nil")
+	}
 	e := shownEpisode{Env: t.Env, Seed: t.Seed, Success: t.Success, End: string(t.End), Return: t.Return()}
 	if t.Err != nil {
 		e.Error = redact.Text(t.Err.Error())
@@ -51,12 +54,15 @@ func WriteEpisode(dir, prefix string, t *rollout.Trajectory) error {
 		}
 		for j, im := range turn.Observation.Images {
 			name := fmt.Sprintf("%sturn_%d_%d.png", prefix, k, j)
+			if im == nil {
+				return fmt.Errorf("store: turn %d: image %d is nil", k, j)
+			}
 			out, err := os.Create(filepath.Join(dir, name))
 			if err != nil {
-				return err
+				return fmt.Errorf("store: %w", err)
 			}
 			if err := errors.Join(png.Encode(out, im), out.Close()); err != nil {
-				return err
+				return fmt.Errorf("store: %s: %w", out.Name(), err)
 			}
 			s.Images = append(s.Images, name)
 		}
@@ -66,5 +72,8 @@ func WriteEpisode(dir, prefix string, t *rollout.Trajectory) error {
 	if name == "" {
 		name = "episode"
 	}
-	return durable.WriteJSON(filepath.Join(dir, name+".json"), e)
+	if err := durable.WriteJSON(filepath.Join(dir, name+".json"), e); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"vagen/internal/regular"
+	"vagen/internal/unmade"
 	"vagen/rollout"
 )
 
@@ -23,9 +24,9 @@ var ErrFormat = errors.New("not a file of trajectories")
 
 // Writer writes a file of trajectories. It is not safe for concurrent use.
 type Writer struct {
-	*table[record]
-	images *folder
-	failed error
+	*table[record] // without a temporary file after Close
+	images         *folder
+	failed         error
 }
 
 // Create starts a file in a folder that must exist. Close puts it in place; until
@@ -41,10 +42,17 @@ func Create(path string) (*Writer, error) {
 // Write adds trajectories of a training step, both usable and unusable ones. After an
 // error the file cannot be completed.
 func (w *Writer) Write(step int, ts ...*rollout.Trajectory) error {
-	if w.failed != nil {
+	switch {
+	case w.failed != nil:
 		return w.failed
+	case w.table == nil || w.tmp == nil:
+		return unmade.Closed("store.Writer", "Create")
 	}
 	for i, t := range ts {
+		if t == nil {
+			w.failed = fmt.Errorf("store: %s: trajectory %d of step %d is nil", w.path, i, step)
+			return w.failed
+		}
 		r, err := encode(step, t, w.images.storeImage)
 		if err == nil {
 			_, err = w.out.Write([]record{r})
@@ -59,8 +67,13 @@ func (w *Writer) Write(step int, ts ...*rollout.Trajectory) error {
 }
 
 // Close completes the file and puts it in place, replacing an older file of that
-// name. After an error no file is added or changed, except for images.
-func (w *Writer) Close() error { return w.close(w.failed) }
+// name. After an error no file is added or changed, except for images. Further calls do nothing.
+func (w *Writer) Close() error {
+	if w.table == nil {
+		return nil
+	}
+	return w.close(w.failed)
+}
 
 // Save writes one file.
 func Save(path string, step int, ts []*rollout.Trajectory) error {
@@ -80,7 +93,7 @@ type Stored struct {
 // Reader reads a file of trajectories. It is not safe for concurrent use.
 type Reader struct {
 	path   string
-	file   *os.File
+	file   *os.File // nil after Close
 	table  *input
 	images *folder
 	most   int64 // see Limit
@@ -107,11 +120,19 @@ func NewReader(f *os.File) (*Reader, error) {
 
 // Lenient makes the reader return a missing image as Absent instead of an error.
 // Files of a Gallery may lack images.
-func (r *Reader) Lenient() { r.images.lenient = true }
+func (r *Reader) Lenient() {
+	if r.images != nil {
+		r.images.lenient = true
+	}
+}
 
 // NamesOnly makes the reader return every image as Absent, without reading it. The names
 // are those of the file, which may be any texts.
-func (r *Reader) NamesOnly() { r.images.absent = true }
+func (r *Reader) NamesOnly() {
+	if r.images != nil {
+		r.images.absent = true
+	}
+}
 
 // Limit makes the reader refuse to read columns that take more than about a number of bytes in
 // memory, with an error that wraps ErrFormat: a small file may contain much that is repeated. All
@@ -119,7 +140,12 @@ func (r *Reader) NamesOnly() { r.images.absent = true }
 func (r *Reader) Limit(bytes int64) { r.most = bytes }
 
 // Len returns the number of trajectories.
-func (r *Reader) Len() int { return int(r.table.NumRows()) }
+func (r *Reader) Len() int {
+	if r.table == nil {
+		return 0
+	}
+	return int(r.table.NumRows())
+}
 
 // All yields the trajectories in order. It ends after the first error, which wraps
 // ErrFormat when the file is damaged. An image that is in both a turn and a row is
@@ -179,8 +205,15 @@ func (r *Reader) At(i int) (Stored, error) {
 	return Stored{int(one[0].Step), t}, nil
 }
 
-// Close closes the file.
-func (r *Reader) Close() error { return r.file.Close() }
+// Close closes the file. Further calls do nothing.
+func (r *Reader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	f := r.file
+	r.file = nil
+	return f.Close()
+}
 
 // Load reads a whole file.
 func Load(path string) ([]Stored, error) {

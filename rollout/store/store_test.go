@@ -274,6 +274,17 @@ func TestInvalidTrajectoriesAreRefused(t *testing.T) {
 	}
 	_, err := Create(filepath.Join(t.TempDir(), "no", "a.parquet"))
 	require.ErrorIs(t, err, os.ErrNotExist)
+
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	require.ErrorContains(t, Save(path, 3, []*rollout.Trajectory{nil}), "trajectory 0 of step 3 is nil")
+	w, err := Create(path)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, w.Close())
+	require.ErrorContains(t, w.Write(3, &rollout.Trajectory{}), "store: Writer: file already closed", "it would be lost")
+	d, err := FirstDifference(path, 3, nil)
+	require.NoError(t, err)
+	require.Nil(t, d)
 }
 
 func TestOtherFilesAreRefused(t *testing.T) {

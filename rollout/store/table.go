@@ -50,9 +50,15 @@ func (t *table[T]) close(failed error) error {
 	return nil
 }
 
+// errNoFile is the error of a file that is to be read and is nil.
+var errNoFile = errors.New("store: the file is nil, must be open")
+
 // readTable reads the footer of a file of createTable with at most limit rows. It closes
 // the file if that fails.
 func readTable(f *os.File, key, version string, limit int64) (*input, error) {
+	if f == nil {
+		return nil, errNoFile
+	}
 	info, err := f.Stat()
 	if err == nil {
 		var in *input

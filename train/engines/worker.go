@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/policy/engine"
 	"vagen/train/config"
@@ -76,6 +77,9 @@ func Follow(ctx context.Context, c *config.Config, log *slog.Logger) (*Follower,
 // Policy returns a policy with the weights that WorkerPolicy describes. Policies that it
 // returned before cannot be used any more if they have others.
 func (f *Follower) Policy(ctx context.Context, version []byte) (policy.Policy, error) {
+	if f.fleet == nil {
+		return nil, unmade.Error("engines.Follower", "Follow")
+	}
 	var v engine.Version
 	if err := json.Unmarshal(version, &v); err != nil {
 		return nil, fmt.Errorf("engines: the version of the weights cannot be read: %w", err)
@@ -92,4 +96,9 @@ func (f *Follower) Policy(ctx context.Context, version []byte) (policy.Policy, e
 }
 
 // Close closes the connections.
-func (f *Follower) Close() error { return f.fleet.Close() }
+func (f *Follower) Close() error {
+	if f.fleet == nil {
+		return nil
+	}
+	return f.fleet.Close()
+}

@@ -10,6 +10,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/modeldir"
+	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -20,6 +21,9 @@ import (
 // Check reports, without playing, missing models and environments, and other problems
 // that would prevent the evaluation.
 func (e *Plan) Check(ctx context.Context, log *slog.Logger) error {
+	if e.own.Backends == nil {
+		return unmade.Error("evaluation.Plan", "Load")
+	}
 	var errs []error
 	var model vlm.Description
 	if e.Backend.API == local {

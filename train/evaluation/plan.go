@@ -17,6 +17,7 @@ import (
 	"vagen/internal/regular"
 	"vagen/internal/rng"
 	"vagen/internal/settings"
+	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/policy/chat"
 	"vagen/policy/vlm"
@@ -283,8 +284,12 @@ func (e *Plan) sampling(p *part) (policy.Sampling, error) {
 func (e *Plan) Dir() string { return e.at(e.Config.Experiment.DumpDir) }
 
 // Open loads a local model, or makes the client of an API. apart reports whether the
-// policy answers several callers at once. The caller must call shut at the end.
+// policy answers several callers at once. The caller must call shut at the end. log may be nil.
 func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
+	if e.own.Backends == nil {
+		return nil, false, nil, unmade.Error("evaluation.Plan", "Load")
+	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	p, apart, done, err := e.openPolicy(ctx, log)
 	if err != nil {
 		return nil, false, nil, err

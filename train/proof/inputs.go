@@ -1,7 +1,9 @@
 package proof
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,9 +20,9 @@ type Inputs struct {
 	err  error // valid once done is closed
 }
 
-// Wait waits until the hashes are recorded. nil has none.
+// Wait waits until the hashes are recorded. nil and the zero value have none.
 func (i *Inputs) Wait() error {
-	if i == nil {
+	if i == nil || i.done == nil {
 		return nil
 	}
 	<-i.done
@@ -29,11 +31,15 @@ func (i *Inputs) Wait() error {
 
 // RecordInputs starts to record the SHA-256 of the files that a run reads: its data files, and
 // paths by their use, as policy.InputLister returns them. Reading large weights takes seconds, so it does not
-// wait for that. If ctx ends first, they are not recorded; files that cannot be read are logged.
+// wait for that. If ctx ends first, they are not recorded; files that cannot be read are logged, unless log is nil.
 // A path that the configuration does not name for this use is recorded, too.
 func (r *Recorder) RecordInputs(
 	ctx context.Context, c *config.Config, paths map[string]string, log *slog.Logger,
 ) (*Inputs, error) {
+	if c == nil {
+		return nil, errors.New("proof: inputs: the configuration is nil")
+	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	known, others := inputPaths(c), map[string]string{}
 	for use, path := range paths {
 		if filepath.Clean(path) == filepath.Clean(known[use]) || use == "plugin" { // the process that verifies loads its own

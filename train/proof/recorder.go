@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"vagen/internal/durable"
+	"vagen/internal/unmade"
 	"vagen/train/rundir"
 	"vagen/train/track"
 )
@@ -25,7 +26,7 @@ type Recorder struct {
 	dir string
 
 	mu        sync.Mutex
-	file      *os.File
+	file      *os.File // nil after Close
 	previous  string
 	rollbacks int
 	failed    error // first error
@@ -85,8 +86,11 @@ func (r *Recorder) Begin(l Line, rollbacks int) error {
 func (r *Recorder) Add(l Line) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failed != nil {
+	switch {
+	case r.failed != nil:
 		return r.failed
+	case r.file == nil:
+		return fmt.Errorf("%w: %s", unmade.Closed("proof.Recorder", "Open"), filepath.Join(r.dir, FileName))
 	}
 	l.Previous, l.Rollbacks = r.previous, r.rollbacks
 	raw, err := l.encode()
@@ -161,11 +165,16 @@ func (r *Recorder) Ended(err error) {
 	}
 }
 
-// Close implements track.Sink.
+// Close implements track.Sink. Further calls do nothing.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return errors.Join(r.failed, r.file.Close())
+	if r.file == nil {
+		return nil
+	}
+	err := errors.Join(r.failed, r.file.Close())
+	r.file = nil
+	return err
 }
 
 // ManifestSum returns the SHA-256 of a checkpoint's manifest, which has those of all other

@@ -73,6 +73,9 @@ func (r *Report) Add(what string, state State, format string, args ...any) {
 
 // Steps returns the training steps of the run, without those that were undone.
 func (r *Report) Steps() []int {
+	if r.history == nil { // of a zero value
+		return nil
+	}
 	var out []int
 	for _, e := range r.history.events {
 		if e.Kind == track.KindStep {
@@ -83,7 +86,12 @@ func (r *Report) Steps() []int {
 }
 
 // Input returns the recorded SHA-256 of an input, such as plugin; "" if there is none.
-func (r *Report) Input(name string) string { return r.history.inputs[name] }
+func (r *Report) Input(name string) string {
+	if r.history == nil { // of a zero value
+		return ""
+	}
+	return r.history.inputs[name]
+}
 
 // Verify compares the files of a run's folder with its chain. It changes nothing and
 // replays nothing. An error means that the run could not be checked: it wraps ErrNoRecord

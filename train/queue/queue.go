@@ -15,6 +15,7 @@ import (
 
 	"vagen/internal/clock"
 	"vagen/internal/pace"
+	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -39,6 +40,8 @@ type Queue struct {
 }
 
 var _ rollout.Dealer = (*Queue)(nil)
+
+var errZero = unmade.Error("queue.Queue", "Open")
 
 const (
 	errCodeCreate = jetstream.ErrorCode(10049) // of a server that could not create a stream's files
@@ -210,6 +213,9 @@ func (q *Queue) consumer(ctx context.Context) (string, error) {
 func (q *Queue) Deal(
 	ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64,
 ) ([]*rollout.Trajectory, rollout.Timing, error) {
+	if q.js == nil {
+		return nil, rollout.Timing{}, errZero
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	begin := time.Now()
@@ -246,6 +252,9 @@ func (q *Queue) Gauges() map[string]float64 {
 func (q *Queue) Finish(ctx context.Context) error {
 	if q == nil {
 		return nil
+	}
+	if q.js == nil {
+		return errZero
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/durable"
+	"vagen/internal/unmade"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/rollout/store"
@@ -91,7 +92,8 @@ func OpenCredit(
 	return out, out.open(ctx, rec, p.State, envs, levels)
 }
 
-// Close closes the environments of the configuration and the model, and unlocks the folder.
+// Close closes the environments of the configuration and the model, and unlocks the folder. Further calls
+// do nothing.
 func (r *Credit) Close() error {
 	var errs []error
 	if r.envs != nil {
@@ -103,6 +105,7 @@ func (r *Credit) Close() error {
 	if r.unlock != nil {
 		errs = append(errs, r.unlock())
 	}
+	r.envs, r.model, r.unlock = nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -201,6 +204,9 @@ func restoreLimits(t *rollout.Trajectory, from rollout.Episode) error {
 // Set changes hyperparameters of the estimators from those of the run, with assignments
 // such as algorithm.lam=0.9. Keys outside algorithm are refused.
 func (r *Credit) Set(assignments []string) error {
+	if r.Step == nil || r.Step.Config == nil {
+		return unmade.Error("replay.Credit", "OpenCredit")
+	}
 	c := *r.Step.Config
 	for _, a := range assignments {
 		if !strings.HasPrefix(a, "algorithm.") {

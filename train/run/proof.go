@@ -63,6 +63,9 @@ func (r *Run) record(ctx context.Context) (err error) {
 // policy.InputLister returns them, of data files and XLA's plugin. Open calls it. A
 // program calls it again if it changes what the run starts from, such as model after imitation.
 func (r *Run) RecordInputs(ctx context.Context, paths map[string]string) error {
+	if r.unlock == nil {
+		return errClosed
+	}
 	if err := r.inputs.Wait(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/train"
@@ -78,6 +79,9 @@ func microBatches(o *vlm.Options, c *config.Config) {
 	}
 }
 
+// errClosed is the error of a Run that does not hold the lock of its folder.
+var errClosed = unmade.Closed("run.Run", "Open")
+
 // Run is an open run: a learner, environments and sinks.
 type Run struct {
 	Config  config.Config // with the values that depend on the start states
@@ -94,7 +98,7 @@ type Run struct {
 	names    config.Registries
 	own      []track.Sink // those to be closed by Close
 	log      *slog.Logger
-	unlock   func() error
+	unlock   func() error  // nil after Close
 	uploads  *upload.Queue // nil for none
 	points   *Checkpoints
 	from     *Checkpoint   // checkpoint to resume from; nil for a new run
@@ -148,6 +152,9 @@ func (r *Run) Done() int {
 // curve after every validation, and checkpoints when they are due. If ctx ends first, it
 // returns ctx's error; with trainer.save_on_interrupt the finished steps are saved before.
 func (r *Run) Train(ctx context.Context) error {
+	if r.unlock == nil {
+		return errClosed
+	}
 	err := r.train(ctx)
 	for _, s := range r.Sinks {
 		if e, ok := s.(track.Ender); ok {

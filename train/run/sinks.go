@@ -104,8 +104,11 @@ func (r *Run) serve(p http.Handler) error {
 }
 
 // Close closes the sinks that Open created and the learner if it is an io.Closer, and unlocks
-// the folder.
+// the folder. Further calls do nothing.
 func (r *Run) Close() error {
+	if r.unlock == nil {
+		return nil
+	}
 	var errs []error
 	if r.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -125,5 +128,7 @@ func (r *Run) Close() error {
 	if l, ok := policy.As[io.Closer](r.Learner); ok {
 		errs = append(errs, l.Close())
 	}
-	return errors.Join(append(errs, r.unlock())...)
+	errs = append(errs, r.unlock())
+	r.unlock = nil
+	return errors.Join(errs...)
 }

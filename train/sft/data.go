@@ -3,12 +3,14 @@ package sft
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 
 	"vagen/env"
 	"vagen/internal/rng"
+	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/train/config"
 )
@@ -67,6 +69,9 @@ type opener struct {
 // Errors wrap config.ErrConfig; those about files also wrap ErrExample and name file, record
 // and field. log may be nil.
 func Open(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*Data, error) {
+	if c == nil {
+		return nil, fmt.Errorf("sft: %w: it is nil", config.ErrConfig)
+	}
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	o := &opener{config: c, envs: envs}
 	train, held, err := o.read(ctx)
@@ -142,8 +147,13 @@ func (o *opener) read(ctx context.Context) (train, held []source, err error) {
 // Encode tokenises the examples. It must be called before the other methods; further calls do
 // nothing.
 func (d *Data) Encode(ctx context.Context, encode policy.Encoder) error {
-	if d.rows != nil {
+	switch {
+	case d.config == nil:
+		return unmade.Error("sft.Data", "Open")
+	case d.rows != nil:
 		return nil
+	case encode == nil:
+		return errors.New("sft: Encode: the encoder is nil, must be that of the model")
 	}
 	if err := d.response.check(encode); err != nil {
 		return fmt.Errorf("sft: %w", err)
@@ -183,13 +193,27 @@ func (d *Data) Encode(ctx context.Context, encode policy.Encoder) error {
 // Rows returns the number of rows for training and validation.
 func (d *Data) Rows() (train, val int) { return len(d.rows), len(d.val) }
 
-// Epoch returns the number of passes over the rows that have begun with a step, counted from 0.
-func (d *Data) Epoch(step int) int { return (step*d.config.SFT.Batch - 1) / len(d.rows) }
+// Epoch returns the number of passes over the rows that have begun with a step, counted from 0. It is
+// 0 before Encode.
+func (d *Data) Epoch(step int) int {
+	if len(d.rows) == 0 {
+		return 0
+	}
+	return (step*d.config.SFT.Batch - 1) / len(d.rows)
+}
 
 // Batch returns the batch of an optimiser step, counted from 1. Epochs follow each other
 // without a gap, so that every batch has sft.train_batch_size rows. With sft.shuffle their
 // order depends on seed, which is run.seed, or another one after a rollback.
 func (d *Data) Batch(step int, seed uint64) (*policy.Batch, error) {
+	switch {
+	case d.config == nil:
+		return nil, unmade.Error("sft.Data", "Open")
+	case len(d.rows) == 0:
+		return nil, errors.New("sft: Batch: Encode has not been called")
+	case step < 1:
+		return nil, fmt.Errorf("sft: Batch: step is %d, must be at least 1", step)
+	}
 	n, size := len(d.rows), d.config.SFT.Batch
 	members := make([]*row, size)
 	for k := range members {
@@ -210,6 +234,9 @@ func (d *Data) Batch(step int, seed uint64) (*policy.Batch, error) {
 // Held yields the held-out rows in batches of sft.train_batch_size. The weights are those of
 // the tokens, not normalised.
 func (d *Data) Held(yield func(*policy.Batch, error) bool) {
+	if len(d.val) == 0 {
+		return
+	}
 	for part := range slices.Chunk(d.val, d.config.SFT.Batch) {
 		members := make([]*row, len(part))
 		for i := range part {

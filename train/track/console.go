@@ -1,6 +1,7 @@
 package track
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -25,13 +26,16 @@ type round struct {
 	first, last int       // steps
 }
 
-// NewConsole returns a Console that writes to w.
+// NewConsole returns a Console that writes to w, which must not be nil.
 func NewConsole(w io.Writer) *Console {
 	return &Console{w: term.Raw(w), terminal: term.IsTerminal(w), now: time.Now, rounds: map[string]round{}}
 }
 
 // Event implements Sink.
 func (c *Console) Event(e Event) error {
+	if c.w == nil {
+		return errors.New("track: Console has no writer, must be made by NewConsole with one")
+	}
 	switch e.Kind {
 	case KindImitate:
 		return c.bar(e, "imitation  loss "+e.show("%.3f", "imitate/loss"))

@@ -13,11 +13,13 @@ package track
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
 
 	"vagen/internal/regular"
+	"vagen/internal/unmade"
 )
 
 // Metrics are the named numbers of an event. All except those of time and machine are
@@ -65,7 +67,7 @@ type Ender interface{ Ended(err error) }
 // lines of the undone events.
 type JSONLines struct {
 	mu   sync.Mutex
-	file *os.File
+	file *os.File // nil after Close
 	buf  *bufio.Writer
 }
 
@@ -82,6 +84,9 @@ func NewJSONLines(path string) (*JSONLines, error) {
 func (j *JSONLines) Event(e Event) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.file == nil {
+		return unmade.Closed("track.JSONLines", "NewJSONLines")
+	}
 	if e.Kind == KindRollback {
 		return j.cut(e.Step)
 	}
@@ -122,14 +127,16 @@ func quoted(text string) []byte {
 	return raw
 }
 
-// Close implements Sink.
+// Close implements Sink. Further calls do nothing.
 func (j *JSONLines) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.buf.Flush(); err != nil {
-		return fmt.Errorf("track: metrics: %w", err)
+	if j.file == nil {
+		return nil
 	}
-	if err := j.file.Close(); err != nil {
+	err := errors.Join(j.buf.Flush(), j.file.Close())
+	j.file = nil
+	if err != nil {
 		return fmt.Errorf("track: metrics: %w", err)
 	}
 	return nil
@@ -139,7 +146,12 @@ func (j *JSONLines) Close() error {
 type SinkFunc func(Event) error
 
 // Event implements Sink.
-func (f SinkFunc) Event(e Event) error { return f(e) }
+func (f SinkFunc) Event(e Event) error {
+	if f == nil {
+		return errors.New("track: SinkFunc is nil, must be a function")
+	}
+	return f(e)
+}
 
 // Close implements Sink.
 func (f SinkFunc) Close() error { return nil }

@@ -36,7 +36,10 @@ func (h *Host) Name() string { return h.name }
 
 // Request returns a request to a path below the base URL.
 func (h *Host) Request(ctx context.Context, method, path string, body []byte) *http.Request {
-	u := *h.url
+	var u url.URL // of a zero value
+	if h.url != nil {
+		u = *h.url
+	}
 	u.Path += path
 	if u.RawPath != "" {
 		u.RawPath += path

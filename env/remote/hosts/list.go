@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"vagen/internal/field"
+	"vagen/internal/unmade"
 )
 
 // List is the services that a client may use.
@@ -40,6 +41,9 @@ func (p *Pool) Find(urls []string) *List {
 // List returns the services of base URLs, parsed once for all clients. The errors are those
 // of Check; they have no passwords.
 func (p *Pool) List(urls []string) (*List, error) {
+	if p.byURL == nil {
+		return nil, unmade.Error("hosts.Pool", "New")
+	}
 	if l := p.Find(urls); l != nil {
 		return l, nil
 	}

@@ -77,7 +77,9 @@ func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
-	p.stop()
+	if p.stop != nil {
+		p.stop()
+	}
 	p.probes.Wait()
 	return nil
 }
@@ -101,8 +103,8 @@ func (p *Pool) Status() []Status {
 	return out
 }
 
-// choose returns the best service for a session and counts the session there. The service
-// not is the last choice.
+// choose returns the best service for a session and counts the session there; nil if there is none. The
+// service not is the last choice.
 func (p *Pool) choose(s *Session, key uint64, not *Host) *Host {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,12 +126,14 @@ func (p *Pool) choose(s *Session, key uint64, not *Host) *Host {
 		if better(h, best) {
 			best = h
 		}
-		if h.ejected && !h.probing && !p.closed && !now.Before(h.due) {
+		if s.o.Probe != nil && h.ejected && !h.probing && !p.closed && !now.Before(h.due) {
 			h.probing = true
 			p.probes.Go(func() { p.probe(s, h) })
 		}
 	}
-	best.sessions++
+	if best != nil {
+		best.sessions++
+	}
 	return best
 }
 
@@ -192,7 +196,7 @@ func (p *Pool) lost(s *Session, h *Host, r Result) {
 func (p *Pool) gone(l *List, h *Host) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return h.ejected && slices.ContainsFunc(l.hosts, func(o *Host) bool { return !o.ejected })
+	return h != nil && h.ejected && slices.ContainsFunc(l.hosts, func(o *Host) bool { return !o.ejected })
 }
 
 func (p *Pool) pause(h *Host) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -16,6 +17,26 @@ func TestListsThatChangeDoNotAccumulate(t *testing.T) {
 	require.LessOrEqual(t, len(p.lists), maxLists)
 	require.LessOrEqual(t, len(p.byURL), maxLists)
 	require.LessOrEqual(t, len(p.texts), maxLists)
+}
+
+// TestAServiceIsReadmittedWithoutAProbe: a session that has none cannot ask, but an answer readmits it.
+func TestAServiceIsReadmittedWithoutAProbe(t *testing.T) {
+	p := New(Options{})
+	l, err := p.List([]string{"http://a"})
+	require.NoError(t, err)
+	s := p.Session(l, SessionOptions{})
+	for _, result := range []Result{Unreachable, Opened} {
+		time.Sleep(time.Microsecond) // longer than the pause
+		a := s.Begin(Open, 0)
+		require.NotNil(t, a.Host())
+		a.Report(result)
+		a.Failed()
+		require.Equal(t, result == Unreachable, p.Status()[0].Ejected)
+	}
+	require.NoError(t, p.Close())
+	none := p.Session(nil, SessionOptions{}).Begin(Open, 0)
+	require.Nil(t, none.Host())
+	none.Report(Silent)
 }
 
 func TestRequestsHaveTheirAddressAndPath(t *testing.T) {

@@ -10,7 +10,8 @@ type SessionOptions struct {
 	// FailoverAfter is the number of retries at one service: after so many, the opening of
 	// a session is tried elsewhere, and a session whose service is ejected is given up.
 	FailoverAfter int
-	// Probe asks whether a service answers. It may be called after the session has ended.
+	// Probe asks whether a service answers. It may be called after the session has ended. Without it this
+	// session probes no ejected service.
 	Probe func(context.Context, *Host) error
 	// Log receives ejections and readmissions. Nil discards them.
 	Log *slog.Logger
@@ -30,6 +31,9 @@ type Session struct {
 func (p *Pool) Session(l *List, o SessionOptions) *Session {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if l == nil {
+		l = &List{}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,20 +88,22 @@ type Attempt struct {
 	moves int
 }
 
-// Begin chooses the service of a request's first attempt. Open ends the session that was open.
+// Begin chooses the service of a request's first attempt. Open ends the session that was open. With an
+// empty list, and for a zero value, the attempt has no service.
 func (s *Session) Begin(kind Kind, key uint64) *Attempt {
 	a := &Attempt{s: s, kind: kind, key: key, host: s.host}
 	switch {
+	case s.list == nil:
 	case kind == Open:
 		s.Leave()
 		a.choose(nil)
-	case a.host == nil:
+	case a.host == nil && len(s.list.hosts) > 0:
 		a.host = s.list.hosts[0]
 	}
 	return a
 }
 
-// Host returns the service of the next attempt.
+// Host returns the service of the next attempt, nil if there is none.
 func (a *Attempt) Host() *Host { return a.host }
 
 // choose counts the request's session at the best service, and uncounts it where it was.
@@ -106,11 +112,14 @@ func (a *Attempt) choose(not *Host) {
 		a.s.pool.release(a.host)
 	}
 	a.host = a.s.pool.choose(a.s, a.key, not)
-	a.held, a.here = true, 0
+	a.held, a.here = a.host != nil, 0
 }
 
 // Report records the result of an attempt.
 func (a *Attempt) Report(r Result) {
+	if a.host == nil {
+		return
+	}
 	if r == Silent || r == Unreachable {
 		a.s.pool.lost(a.s, a.host, r)
 		return
@@ -142,7 +151,7 @@ func (a *Attempt) Next() {
 // GiveUp reports whether the session has to be given up, because its service is ejected after
 // all retries there and others are in use.
 func (a *Attempt) GiveUp() bool {
-	return a.kind == Call && a.here >= a.s.o.FailoverAfter && a.s.pool.gone(a.s.list, a.host)
+	return a.host != nil && a.kind == Call && a.here >= a.s.o.FailoverAfter && a.s.pool.gone(a.s.list, a.host)
 }
 
 // Succeeded keeps the service for the requests of the session.

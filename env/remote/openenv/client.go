@@ -14,6 +14,7 @@ import (
 	"vagen/env"
 	"vagen/env/remote"
 	"vagen/env/remote/hosts"
+	"vagen/internal/unmade"
 	"vagen/reward"
 )
 
@@ -159,6 +160,8 @@ func (c *Client) usable(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("openenv: %w", context.Cause(ctx))
+	case c.session == nil:
+		return unmade.Error("openenv.Client", "FromConfig")
 	case c.closed:
 		return fmt.Errorf("openenv: %w", remote.ErrClosed)
 	}

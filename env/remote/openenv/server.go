@@ -14,6 +14,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote"
+	"vagen/internal/unmade"
 )
 
 // Hosted is the environment of a Server.
@@ -50,7 +51,13 @@ func NewServer(h Hosted, o remote.ServerOptions) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	if h.Make == nil {
+		return nil, errors.New("openenv: Hosted.Make is nil, must make the environment")
+	}
 	e, err := h.Make(nil)
+	if err == nil && e == nil {
+		err = errors.New("Hosted.Make returned no environment")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("openenv: %w", err)
 	}
@@ -66,7 +73,13 @@ func NewServer(h Hosted, o remote.ServerOptions) (*Server, error) {
 }
 
 // ServeHTTP answers a request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.mux == nil {
+		http.Error(w, unmade.Error("openenv.Server", "NewServer").Error(), http.StatusInternalServerError)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
 
 // Sessions returns the number of open sessions.
 func (s *Server) Sessions() int {
@@ -78,6 +91,9 @@ func (s *Server) Sessions() int {
 // Close ends the sessions that wait for a request, and those with a running call after it. When
 // ctx ends, it cancels these calls.
 func (s *Server) Close(ctx context.Context) error {
+	if s.mux == nil {
+		return nil
+	}
 	s.mu.Lock()
 	s.quit()
 	s.mu.Unlock()

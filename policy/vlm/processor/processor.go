@@ -76,6 +76,9 @@ func (p *Processor) Grid(width, height int) (Grid, error) {
 // Tokens returns the number of tokens an image takes in the text: M×M patches
 // are merged into one.
 func (p *Processor) Tokens(g Grid) int {
+	if p.cfg.MergeSize == 0 { // of a zero value
+		return 0
+	}
 	return g.Patches() / (p.cfg.MergeSize * p.cfg.MergeSize)
 }
 
@@ -173,6 +176,9 @@ func (p *Processor) cut(dst, src []byte, grid Grid) {
 // returned by Patches; an incomplete last row is ignored.
 func (p *Processor) Normalize(dst []float32, pix []byte) []float32 {
 	plane := p.cfg.PatchSize * p.cfg.PatchSize
+	if plane == 0 { // of a zero value
+		return dst
+	}
 	n := len(pix) / p.PixDim()
 	at := len(dst)
 	dst = slices.Grow(dst, n*p.Dim())[:at+n*p.Dim()]

@@ -23,7 +23,7 @@ func (t *Tokenizer) Decode(ids []int32, mode DecodeMode) string {
 }
 
 func (t *Tokenizer) appendToken(b []byte, id int32, mode DecodeMode) []byte {
-	if id < 0 || int(id) >= len(t.tokens) || mode == SkipSpecial && t.tokens[id].special {
+	if t == nil || id < 0 || int(id) >= len(t.tokens) || mode == SkipSpecial && t.tokens[id].special {
 		return b
 	}
 	return append(b, t.tokens[id].bytes...)
@@ -31,7 +31,7 @@ func (t *Tokenizer) appendToken(b []byte, id int32, mode DecodeMode) []byte {
 
 // Decoder is Decode one token at a time: it returns text as soon as its characters
 // are complete. The concatenation of everything that Add and Flush return equals
-// what Decode returns for the same ids. The zero value is not usable; see
+// what Decode returns for the same ids. The zero value knows no id; see
 // [Tokenizer.NewDecoder].
 type Decoder struct {
 	t    *Tokenizer

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"vagen/internal/unmade"
 )
 
 // Tokenizer encodes and decodes text. It is safe for concurrent use.
@@ -73,6 +75,9 @@ func (t *Tokenizer) TokenID(s string) (int32, bool) {
 	if a, ok := t.added[s]; ok {
 		return a.ID, true
 	}
+	if t.bpe == nil { // of a zero value
+		return 0, false
+	}
 	id, ok := t.bpe.vocab[s]
 	return id, ok
 }
@@ -94,6 +99,9 @@ func (t *Tokenizer) Encode(text string) ([]int32, error) {
 
 // Append is Encode into dst's free capacity. On an error it returns nil.
 func (t *Tokenizer) Append(dst []int32, text string) ([]int32, error) {
+	if t.bpe == nil {
+		return nil, unmade.Error("tokenizer.Tokenizer", "Load")
+	}
 	if i := invalidAt(text); i >= 0 {
 		return nil, fmt.Errorf("tokenizer: %w: byte %d is not valid UTF-8", ErrText, i)
 	}

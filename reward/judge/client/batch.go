@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/policy/chat"
 )
@@ -36,6 +37,9 @@ type question struct {
 
 // Complete is a judge.Completer.
 func (b *Batches) Complete(ctx context.Context, prompts []string) (answers []string, errs []error, err error) {
+	if b.policy == nil || b.most < 1 {
+		return nil, nil, unmade.Error("client.Batches", "Over")
+	}
 	all := make([]*question, len(prompts))
 	b.mu.Lock()
 	for i, p := range prompts {

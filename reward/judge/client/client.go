@@ -12,6 +12,7 @@ import (
 	"vagen/internal/clock"
 	"vagen/internal/origin"
 	"vagen/internal/retry"
+	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/policy/chat"
 	"vagen/reward/judge"
@@ -37,10 +38,15 @@ type Client struct {
 // sampling is that of the newest VAGEN system: at most 512 tokens, the most likely ones.
 var sampling = policy.Sampling{MaxTokens: 512}
 
+var errNoBlock = errors.New("client: the block of the state reward is nil")
+
 // New connects to the language model that a block names. It reads the key from the
 // environment and opens the cache, but sends nothing. log receives failures; nil discards
 // them.
 func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
+	if block == nil {
+		return nil, errNoBlock
+	}
 	s := block.Service
 	if s.Model != "" {
 		return nil, errors.New("client: judge.model is a model of this process, which only a run, an evaluation and vagen judge open; " +
@@ -69,6 +75,14 @@ func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
 func Over(
 	p policy.Policy, identity string, block *judge.StateReward, log *slog.Logger,
 ) (c *Client, batches *Batches, err error) {
+	switch {
+	case p == nil:
+		return nil, nil, errors.New("client: the policy is nil")
+	case block == nil:
+		return nil, nil, errNoBlock
+	case block.Service.Concurrency < 1:
+		return nil, nil, fmt.Errorf("client: judge.concurrency is %d, must be at least 1", block.Service.Concurrency)
+	}
 	s := block.Service
 	s.Retries, s.BreakerFailures = 0, 0 // another attempt would give the same answer
 	batches = &Batches{policy: p, most: s.Concurrency}
@@ -142,8 +156,14 @@ func Dial(log *slog.Logger) judge.Dial {
 
 // Judge returns the judge of a block: fixed rules, or a language model to which dial connects.
 func Judge(block *judge.StateReward, dial judge.Dial) (env.Judge, error) {
+	if block == nil {
+		return nil, errNoBlock
+	}
 	if rules := block.Rules(); rules != nil {
 		return rules, nil
+	}
+	if dial == nil {
+		return nil, errors.New("client: dial is nil, must connect to the language model of the block")
 	}
 	ask, err := dial(block)
 	if err != nil {
@@ -158,6 +178,9 @@ func Judge(block *judge.StateReward, dial judge.Dial) (env.Judge, error) {
 func (c *Client) Complete(ctx context.Context, prompts []string) (answers []string, errs []error, err error) {
 	if ctx.Err() != nil {
 		return nil, nil, fmt.Errorf("client: %w", context.Cause(ctx))
+	}
+	if c.ask == nil {
+		return nil, nil, unmade.Error("client.Client", "New or Over")
 	}
 	answers, errs = make([]string, len(prompts)), make([]error, len(prompts))
 	meter, limited := meterOf(ctx)

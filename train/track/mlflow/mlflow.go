@@ -23,6 +23,7 @@ import (
 	"vagen/internal/floats"
 	"vagen/internal/regular"
 	"vagen/internal/retry"
+	"vagen/internal/unmade"
 	"vagen/train/track"
 )
 
@@ -109,6 +110,9 @@ func New(o Options) (*Sink, error) {
 
 // Event implements Sink: the event's line is in the file.
 func (m *Sink) Event(e track.Event) error {
+	if m.client == nil {
+		return unmade.Error("mlflow.Sink", "New")
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e.Kind == track.KindRollback {
@@ -139,6 +143,9 @@ func (m *Sink) Ended(err error) {
 
 // Close implements Sink. It waits up to 15 seconds for metrics that have not been sent.
 func (m *Sink) Close() error {
+	if m.done == nil { // of a zero value
+		return nil
+	}
 	m.mu.Lock()
 	first := !m.closed
 	m.closed = true
@@ -195,14 +202,6 @@ func (m *Sink) work(ctx context.Context) {
 		delay, _ := pauses.Next(after)
 		m.wait(ctx, delay, after)
 	}
-}
-
-// afterOf returns the delay that the server asks for in an error.
-func afterOf(err error) time.Duration {
-	if f, ok := errors.AsType[*fault](err); ok {
-		return f.after
-	}
-	return 0
 }
 
 // wait waits before the next attempt. Close shortens an own delay, not one that the server

@@ -191,3 +191,11 @@ func validName(s string) string {
 	s = strings.Join(parts, "/")
 	return s[:min(len(s), 250)]
 }
+
+// afterOf returns the delay that the server asks for in an error.
+func afterOf(err error) time.Duration {
+	if f, ok := errors.AsType[*fault](err); ok {
+		return f.after
+	}
+	return 0
+}

@@ -4,6 +4,7 @@ package tensorboard
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"maps"
@@ -17,17 +18,22 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"vagen/internal/floats"
+	"vagen/internal/unmade"
 	"vagen/train/track"
 )
 
 // Sink writes metrics to an event file that TensorBoard reads.
 type Sink struct {
 	mu   sync.Mutex
-	file *os.File
+	file *os.File // nil after Close
 	now  func() time.Time
 }
 
-var _ track.Sink = (*Sink)(nil)
+var (
+	_ track.Sink = (*Sink)(nil)
+
+	errClosed = unmade.Closed("tensorboard.Sink", "New")
+)
 
 // New creates an event file in dir, which it creates if it does not exist. TensorBoard
 // shows several files in one folder, as resumed runs write them, as one run.
@@ -44,7 +50,7 @@ func New(dir string) (*Sink, error) {
 	t := &Sink{file: f, now: time.Now}
 	header := protowire.AppendTag(appendWallTime(nil, start), eventFileVersion, protowire.BytesType)
 	if err := t.record(protowire.AppendString(header, "brain.Event:2")); err != nil {
-		return nil, fmt.Errorf("%w (closing: %v)", err, f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
 	return t, nil
 }
@@ -68,6 +74,9 @@ const (
 func (t *Sink) Event(e track.Event) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.file == nil {
+		return errClosed
+	}
 	if e.Kind == track.KindRollback {
 		return t.restart(e.Step + 1)
 	}
@@ -96,6 +105,9 @@ func (t *Sink) Event(e track.Event) error {
 func (t *Sink) Restart(step int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.file == nil {
+		return errClosed
+	}
 	return t.restart(step)
 }
 
@@ -133,11 +145,16 @@ func masked(b []byte) uint32 {
 	return (crc>>15 | crc<<17) + 0xa282ead8
 }
 
-// Close implements Sink.
+// Close implements Sink. Further calls do nothing.
 func (t *Sink) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.file.Close(); err != nil {
+	if t.file == nil {
+		return nil
+	}
+	err := t.file.Close()
+	t.file = nil
+	if err != nil {
 		return fmt.Errorf("tensorboard: %w", err)
 	}
 	return nil
