@@ -11,6 +11,8 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -182,6 +184,15 @@ func TestCommandsGetTheirEpisode(t *testing.T) {
 		require.ErrorIs(t, err, env.ErrOption)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// TestCommandsDoNotGetTheToken: it would let them open episodes, and be in what they write.
+func TestCommandsDoNotGetTheToken(t *testing.T) {
+	t.Setenv("GATE_TOKEN", "secret")
+	e := &Episode{Key: "ep-1", options: Options{TokenEnv: "GATE_TOKEN"}}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `echo "[$GATE_TOKEN$PATH]" >&2; exit 3`)
+	err := e.run(cmd)
+	require.ErrorContains(t, err, "["+os.Getenv("PATH")+"]")
 }
 
 // TestPicturesAreCountedOnce: those that every call sends again, and broken ones, use up nothing.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,13 +101,18 @@ func (e *Episode) environ() []string {
 // failure.
 func (e *Episode) runCommand(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, e.options.Command[0], e.options.Command[1:]...)
-	cmd.Env = append(os.Environ(), e.environ()...)
+	cmd.Env = e.environ()
 	return e.run(cmd)
 }
 
-// run runs a program, and then ends the programs that it has left running. These may have its output open, which
-// is no failure. The error has the end of its standard error.
+// run runs a program with the variables of this process, but for the token's, and cmd.Env. Then it ends the programs
+// that the program has left running. These may have its output open, which is no failure. The error has the end of its
+// standard error.
 func (e *Episode) run(cmd *exec.Cmd) error {
+	vars := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return e.options.TokenEnv != "" && strings.HasPrefix(v, e.options.TokenEnv+"=")
+	})
+	cmd.Env = append(vars, cmd.Env...)
 	stderr := &tail{most: shownOutput}
 	cmd.Stderr, cmd.WaitDelay = stderr, time.Second
 	procgroup.KillOnCancel(cmd)
