@@ -144,3 +144,9 @@ func TestShortWordsAreNoKeys(t *testing.T) {
 	require.Equal(t, "it is EMPTY", newSecret("EMPTY").strip("it is EMPTY"), "answers of the model stay")
 	require.Equal(t, "", newSecret("").reveal())
 }
+
+// TestAnUnknownAPIHasNoKey: New refuses it, and what is asked before that does not panic.
+func TestAnUnknownAPIHasNoKey(t *testing.T) {
+	require.Empty(t, (&Options{API: "soap"}).KeyNames())
+	require.Empty(t, (&Options{API: "soap", BaseURL: "https://example.com"}).KeyNames())
+}

@@ -32,12 +32,20 @@ type provider interface {
 
 var providers = map[API]provider{OpenAI: openAI{}, Anthropic: anthropic{}, Gemini: gemini{}}
 
-// base is the URL of the API.
+// base is the URL of the API, "" of an unknown one.
 func (o *Options) base() string {
 	if o.BaseURL != "" {
 		return o.BaseURL
 	}
-	return providers[o.API].address()
+	return o.address()
+}
+
+// address is the API's public URL, "" for an unknown one.
+func (o *Options) address() string {
+	if p, known := providers[o.API]; known {
+		return p.address()
+	}
+	return ""
 }
 
 // host returns the host of the base URL.
@@ -51,8 +59,8 @@ func (o *Options) host() string {
 
 // public reports whether requests go to the API's public address, encrypted.
 func (o *Options) public() bool {
-	u, err := url.Parse(providers[o.API].address())
-	return err == nil && o.host() == u.Host && strings.HasPrefix(strings.ToLower(o.base()), "https:")
+	u, err := url.Parse(o.address())
+	return err == nil && u.Host != "" && o.host() == u.Host && strings.HasPrefix(strings.ToLower(o.base()), "https:")
 }
 
 // endpoint is the URL of requests.

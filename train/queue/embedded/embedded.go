@@ -4,6 +4,7 @@
 package embedded
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -25,6 +26,9 @@ var _ queue.Starter = Start
 
 // Start starts a server, and waits until it can be used. Errors wrap queue.ErrServer.
 func Start(o queue.ServerOptions) (queue.Server, error) {
+	if o.Dir == "" {
+		return nil, fmt.Errorf("queue: %w: Dir is empty, must be a folder for the server's files", queue.ErrServer)
+	}
 	listen := net.JoinHostPort(o.Host, strconv.Itoa(o.Port))
 	if o.Port == 0 {
 		o.Port = server.RANDOM_PORT
@@ -46,7 +50,8 @@ func Start(o queue.ServerOptions) (queue.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w: %w", queue.ErrServer, err)
 	}
-	e := &embedded{Server: s, log: &serverLog{log: o.Log, failed: make(chan struct{})}}
+	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	e := &embedded{Server: s, log: &serverLog{log: log, failed: make(chan struct{})}}
 	s.SetLogger(e.log, false, false)
 	go s.Start()
 	ready := make(chan bool, 1)
