@@ -285,7 +285,7 @@ func (d *deal) publish(ctx context.Context) {
 		futures := make([]jetstream.PubAckFuture, n)
 		var failed error
 		for k, i := range d.todo[:n] {
-			d.sent[i] = time.Now()
+			d.sent[i] = time.Now().Round(0) // by the clock that a server's leases end by, which may be set
 			raw, err := json.Marshal(&taskOf[json.RawMessage]{d.batch, d.nonce, i, d.attempts[i], d.encoded[i]})
 			if err == nil {
 				futures[k], err = q.js.PublishAsync(q.names.taskOf(d.batch, d.nonce), raw,
