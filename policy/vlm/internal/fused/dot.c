@@ -2,11 +2,11 @@
 
 #include "narrow.h"
 
-// A tile is COLS rows of w, each APART rows behind the one before, against ROWS rows of x, which stay in the cache. Memory
-// is read in several places at a time, which is up to twice as fast as in one: a processor requests only some lines ahead
-// in each. Accumulators are registers, PARTS for each product: several additions at a time hide what one takes. What a
-// product is does not depend on the tile that it is in, but for PARTS. Where there is something ahead, it is requested
-// into the second cache; the first one is too small for it beside x.
+// A tile is COLS rows of w, each APART rows behind the one before, against ROWS rows of x, which stay in the cache.
+// Memory is read in several places at a time, which is up to twice as fast as in one: a processor requests only some
+// lines ahead in each. Accumulators are registers, PARTS for each product: several additions at a time hide what one
+// takes. What a product is does not depend on the tile that it is in, but for PARTS. Where there is something ahead,
+// it is requested into the second cache; the first one is too small for it beside x.
 typedef void tile(const float *w, int64_t in, int64_t apart, const float *x, float *y, int64_t ld, const float *ahead);
 
 // A set of instructions has a vector V of EACH rows of x: of_w has 8 numbers of w for each of them, and of_x those of
@@ -53,9 +53,9 @@ __attribute__((noinline)) SIMD static float rest(const float *w, const float *x,
 }
 
 #define UNROLL _Pragma("GCC unroll 8")
-#define TILE(SET, COLS, ROWS, PARTS)                                                                                     \
-	SET##_TARGET static void SET##_##COLS##x##ROWS##x##PARTS(const float *w, int64_t in, int64_t apart, const float *x,  \
-	                                                         float *y, int64_t ld, const float *ahead) {                 \
+#define TILE(SET, COLS, ROWS, PARTS) \
+	SET##_TARGET static void SET##_##COLS##x##ROWS##x##PARTS(const float *w, int64_t in, int64_t apart, const float *x, \
+	                                                         float *y, int64_t ld, const float *ahead) { \
 		SET##_V s[COLS][(ROWS + SET##_EACH - 1) / SET##_EACH][PARTS] = {{{{0}}}};                                        \
 		int64_t k = 0;                                                                                                   \
 		for (; k + 8 * PARTS <= in; k += 8 * PARTS) {                                                                    \
@@ -131,8 +131,8 @@ static const tiles *many_tiles(void) { return use_avx512() ? &many512 : &many; }
 static const tiles *many_tiles(void) { return &many; }
 #endif
 
-SIMD void dot_rows(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld,
-                   int64_t as) {
+SIMD void dot_rows(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y,
+                   int64_t ld, int64_t as) {
 	const tiles *t = as <= 2 ? &few : many_tiles();
 	int64_t apart = (to - from) / t->cols, end = from + apart;
 	for (int64_t i = from; i < to; i = i + 1 == end ? from + t->cols * apart : i + 1)

@@ -51,8 +51,8 @@ func draftCases() map[string]draftCase {
 	}
 }
 
-// played is what a model writes in two turns of conversations, in the same two of others, in those of other contexts, and
-// after resuming the first ones, with the order in which tokens were reported.
+// played is what a model writes in two turns of conversations, in the same two of others, in those of other contexts,
+// and after resuming the first ones, with the order in which tokens were reported.
 func (c *draftCase) played(t *testing.T, dir string, o Options) (all []policy.Completion, order []string, m *Model) {
 	m = Open(t, dir, o)
 	m.Gen.Packed = c.packed
