@@ -54,8 +54,8 @@ func ToPadded[T float32 | float64](b *Batch, column []float32, length int, fill 
 		return nil, fmt.Errorf("advantage: to padded rows: column of %d numbers: %w", len(column), err)
 	}
 	if rows := b.Rows(); rows > 0 && length > math.MaxInt32/rows {
-		return nil, fmt.Errorf("advantage: to padded rows: %d rows of length %d: %w (at most %d numbers in all)", rows, length,
-			ErrLength, math.MaxInt32)
+		return nil, fmt.Errorf("advantage: to padded rows: %d rows of length %d: %w (at most %d numbers in all)",
+			rows, length, ErrLength, math.MaxInt32)
 	}
 	out := make([]T, 0, b.Rows()*max(0, length))
 	for i := range b.Rows() {

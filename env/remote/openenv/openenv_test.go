@@ -303,7 +303,8 @@ func TestResponsesBecomeActions(t *testing.T) {
 		{"json", `<answer>{"move":"right","to":[9007199254740993]}</answer>`, "",
 			map[string]any{"move": "right", "to": []any{json.Number("9007199254740993")}}},
 		{"json", `<answer>{"move":"right","to":["a"]}</answer>`, `field "to": element 0: it must be number, found a`, nil},
-		{"json", `<answer>{"move":"right","up":1}</answer>`, `field "up": it is unknown, the action has move, n, to, turn`, nil},
+		{"json", `<answer>{"move":"right","up":1}</answer>`,
+			`field "up": it is unknown, the action has move, n, to, turn`, nil},
 		{"json", `<answer>{"n":1}</answer>`, `field "move": it is missing, must be one of left, right`, nil},
 		{"json", `<answer>[]</answer>`, "JSON object", nil},
 	} {

@@ -99,8 +99,9 @@ func (c *recordedChat) check(t *testing.T, tally *golden.Tally, tok *Tokenizer) 
 	}
 }
 
-// TestConversationsWithQwen35: the text is the template's where that only concatenates. Where it rewrites what was
-// written, the text goes on from there, and what it raises for is refused, except the system message of a teacher.
+// TestConversationsWithQwen35: where the template only concatenates messages, the text is the template's. Where the
+// template would change an earlier response, the response stays as it was written. Messages for which the template
+// raises an error are refused, except the system message of a teacher.
 func TestConversationsWithQwen35(t *testing.T) {
 	found := 0
 	for _, dir := range golden.Models(t) {

@@ -130,7 +130,8 @@ func TestOtherTypesOfFieldsAreRead(t *testing.T) {
 		r, err := Messages.Decode([]byte("{" + user + body + "}"))
 		require.Nil(t, err, body)
 		want.Model = ModelName
-		require.Equal(t, want, Request{Constrained: r.Constrained, Overridden: r.Overridden, Stop: r.Stop, Form: r.Form}, body)
+		got := Request{Constrained: r.Constrained, Overridden: r.Overridden, Stop: r.Stop, Form: r.Form}
+		require.Equal(t, want, got, body)
 	}
 }
 
