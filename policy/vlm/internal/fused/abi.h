@@ -23,7 +23,7 @@ typedef struct {
 // ---- XLA's FFI, version 0: what a function is called with.
 
 enum { STAGE_EXECUTE = 3, EXTENSION_METADATA = 1, ATTRIBUTE_SCALAR = 3 };
-enum { TYPE_PRED = 1, TYPE_S8 = 2, TYPE_S32 = 4, TYPE_F32 = 11, TYPE_BF16 = 16 };
+enum { TYPE_PRED = 1, TYPE_S8 = 2, TYPE_S32 = 4, TYPE_U32 = 8, TYPE_F32 = 11, TYPE_BF16 = 16 };
 
 typedef struct {
 	size_t size;

@@ -1,7 +1,7 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a
 // decoder block, that of a gated delta rule, this rule over whole rows, forward and backward, the
-// product of a few rows with a matrix, with weights in float32, bfloat16 or int8, attention of whole rows, forward, and
-// log-probs and entropies of a head;
+// product of a few rows with a matrix, with weights in float32, bfloat16 or int8, attention of whole rows, forward,
+// log-probs and entropies of a head, and the choice of the next tokens;
 // all else is in float32.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
@@ -14,6 +14,10 @@
 //
 // XLA stores the scores of attention of all heads, masked ones included, and passes over them several times: for 128
 // rows of 300 tokens 650 MB, whose pages the system clears for each layer. Attention keeps a block of them in the cache.
+//
+// XLA takes longer to choose a token from 50,000 logits than a layer of a small model takes: it passes over them for each
+// sum, and computes two logarithms for each. Choice needs a logarithm only for tokens that may be better than the best
+// one so far.
 //
 // They are written in C, compiled by cgo with the vector extensions that GCC and
 // Clang share, and registered with a plugin through PJRT's FFI extension; programs
@@ -42,6 +46,7 @@ const (
 	Product   = "vagen_product"
 	Scores    = "vagen_scores"
 	Attention = "vagen_attention"
+	Choice    = "vagen_choice"
 )
 
 // Unpack is the name of a kernel that is never called: its input is a packed form of its output, a matrix, which the
@@ -65,14 +70,6 @@ const (
 // MaxRows is the largest number of rows for which products and blocks use the functions: XLA's products improve with
 // the number of rows.
 const MaxRows = 128
-
-// Bits of a Block's attribute "has".
-const (
-	HasQKVBias = 1 << iota
-	HasQKNorm
-	HasOutBias
-	HasMLPBias
-)
 
 // ScoreRows is the least number of rows for which Scores is used: with fewer, packing the output head takes longer
 // than it saves.

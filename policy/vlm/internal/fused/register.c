@@ -6,6 +6,7 @@
 #include "abi.h"
 #include "attend.h"
 #include "block.h"
+#include "choose.h"
 #include "rule.h"
 #include "scores.h"
 #include "team.h"
@@ -244,6 +245,31 @@ static failure *on_scores(call *c) {
 	return scores_run(&s) ? NULL : fail(c, "vagen: a head finds no memory");
 }
 
+static failure *on_choice(call *c) {
+	if (asked(c))
+		return NULL;
+	const int64_t *has = attribute(c, "has");
+	if (!has)
+		return fail(c, "vagen: a choice's attribute is missing");
+	reader in = {.of = &c->args}, out = {.of = &c->results};
+	buffer *logits = next(&in, TYPE_F32, 2);
+	choice s = {.has = *has, .n = logits->dims[0], .vocabulary = logits->dims[1], .logits = logits->data};
+	s.seeds = next(&in, TYPE_U32, 2)->data;
+	s.count = next(&in, TYPE_U32, 1)->data;
+	s.params = floats(&in, 1);
+	if (s.has & HAS_NEVER) {
+		buffer *never = next(&in, TYPE_S32, 1);
+		s.never = never->data, s.nevers = never->dims[0];
+	}
+	if (s.has & HAS_FORCED)
+		s.forced = next(&in, TYPE_S32, 1)->data;
+	s.id = next(&out, TYPE_S32, 1)->data;
+	s.log_prob = next(&out, TYPE_F32, 1)->data;
+	if (in.bad || out.bad || in.at != in.of->n)
+		return fail(c, "vagen: a choice's arguments are not what they should be");
+	return choice_run(&s) ? NULL : fail(c, "vagen: a choice finds no memory");
+}
+
 int fused_able(void) {
 #if defined(__x86_64__)
 	__builtin_cpu_init();
@@ -296,7 +322,8 @@ const char *fused_register(const char *path, const char *const *names, int threa
 		if (e->type != EXTENSION_FFI || e->size < sizeof(ffi_extension))
 			continue;
 		const ffi_extension *ffi = (const ffi_extension *)e;
-		failure *(*functions[])(call *) = {on_block, on_delta, on_rule, on_product, on_scores, on_attention};
+		failure *(*functions[])(call *) = {on_block, on_delta, on_rule, on_product, on_scores, on_attention,
+		                               on_choice};
 		for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
 			if (!add(api, ffi, names[i], functions[i]))
 				return "the plugin refuses functions";

@@ -92,7 +92,7 @@ func (n Programs) sampleAt(s model.Sampler, step bool) *device.Program {
 		} else {
 			x, count = model.TakeRows(x, at), a.One()
 		}
-		id, logProb := n.sampleTokens(w, x, s, seeds, count, a.One(), forced)
+		id, logProb := n.sampleTokens(w, x, s, seeds, count, a.One(), forced, &kernels)
 		return []*Node{id, logProb}, kernels
 	})
 }

@@ -61,14 +61,10 @@ func (n Programs) genWeights(a *net.Args, tied bool) genWeights {
 // sampleTokens applies the head to hidden states [rows, hidden] and samples. It never samples
 // a placeholder.
 func (n Programs) sampleTokens(
-	w model.HeadWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node,
+	w model.HeadWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node, kernels *model.StepKernels,
 ) (id, logProb *Node) {
-	return s.Sample(n.logits(w, x), seeds, count, params, forced, n.Cfg.Placeholders())
-}
-
-func (n Programs) logits(w model.HeadWeights, x *Node) *Node {
 	h := model.Head{Eps: n.Cfg.Text.Eps, PlusOne: n.Cfg.Text.PlusOne, Tokens: true}
-	return h.Logits(w, x)
+	return s.Sample(h.Logits(w, x), seeds, count, params, forced, n.Cfg.Placeholders(), kernels)
 }
 
 // appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, last [m]
@@ -78,8 +74,9 @@ func (n Programs) logits(w model.HeadWeights, x *Node) *Node {
 // → id, log-prob, the prefix's arrays including all others.
 func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
 	name := fmt.Sprintf("append open=%v images=%v slots=%d %+v", open, images, slots, s)
-	return n.Program(name, func(in []*Node) []*Node {
+	return n.Fused(name, func(in []*Node) ([]*Node, []device.Kernel) {
 		a := net.Args{In: in}
+		var kernels model.StepKernels
 		w := n.genWeights(&a, n.Spec.Tied)
 		tokens, pos, fresh, last := a.One(), a.One(), a.One(), a.One()
 		seeds, count, params := a.One(), a.One(), a.One()
@@ -102,8 +99,8 @@ func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *d
 			}
 			out = append(out, cache.extend(i, fresher, slots)...)
 		}
-		out[0], out[1] = n.sampleTokens(w.head, model.TakeRows(x, last), s, seeds, count, params, nil)
-		return out
+		out[0], out[1] = n.sampleTokens(w.head, model.TakeRows(x, last), s, seeds, count, params, nil, &kernels)
+		return out, kernels
 	})
 }
 
@@ -303,29 +300,8 @@ func (p *stepIn) next(
 		cache = append(cache, after...)
 	}
 	count = ConvertDType(count, dtypes.Uint32)
-	if p.rows() > p.lines() {
-		id, logProb = p.sampleEach(n.logits(p.w.head, x), s, count, forced)
-	} else {
-		id, logProb = n.sampleTokens(p.w.head, x, s, p.seeds, count, p.params, forced)
-	}
+	id, logProb = n.sampleTokens(p.w.head, x, s, p.seeds, count, p.params, forced, &kernels)
 	return id, logProb, cache, kernels
-}
-
-// sampleEach samples the rows of each position apart: XLA may order sums over the vocabulary by the number of rows.
-func (p *stepIn) sampleEach(logits *Node, s model.Sampler, count, forced *Node) (id, logProb *Node) {
-	lines, each := p.lines(), p.rows()/p.lines()
-	of := func(x *Node, i int) *Node {
-		d := slices.Clone(x.Shape().Dimensions[1:])
-		x = Reshape(x, append([]int{lines, each}, d...)...)
-		return Reshape(Slice(x, AxisRange(), AxisRange(i, i+1)), append([]int{lines}, d...)...)
-	}
-	var ids, logProbs []*Node
-	for i := range each {
-		id, logProb := s.Sample(of(logits, i), of(p.seeds, i), of(count, i), p.params, of(forced, i),
-			p.net.Cfg.Placeholders())
-		ids, logProbs = append(ids, Reshape(id, lines, 1)), append(logProbs, Reshape(logProb, lines, 1))
-	}
-	return Reshape(Concatenate(ids, 1), p.rows()), Reshape(Concatenate(logProbs, 1), p.rows())
 }
 
 // live [rows] bool marks unfinished rows.

@@ -77,6 +77,29 @@ func (s *StepKernels) Like(rows int) {
 	*s = append(*s, device.Kernel{Name: fused.Like, Config: []device.Setting{{Name: fused.RowBits, Value: int64(rows)}}})
 }
 
+// choice adds the choice of tokens, of which in are the logits, seeds, counts and parameters.
+func (s *StepKernels) choice(by Sampler, in []*Node, forced *Node, never []int32, id, logProb *Node) {
+	if len(never) > 0 {
+		in = append(in, Const(id.Graph(), never))
+	}
+	if by.Forced {
+		in = append(in, forced)
+	}
+	has := bits(by.Greedy, by.TopK, by.TopP, by.MinP, len(never) > 0, by.Forced)
+	*s = append(*s, device.Kernel{Name: fused.Choice, In: in, Out: []*Node{id, logProb},
+		Config: []device.Setting{{Name: "has", Value: has}}})
+}
+
+// bits has bit i where condition i is true; C has the order of a kernel's conditions, which are its attribute "has".
+func bits(conditions ...bool) (all int64) {
+	for i, on := range conditions {
+		if on {
+			all |= 1 << i
+		}
+	}
+	return all
+}
+
 // hasKernel reports whether there is a kernel for a step of blocks of this kind.
 func (b *Block) hasKernel() bool {
 	return !b.LayerNorm && !b.GELU && !b.PlusOne && !b.Gated && b.Adapters == nil
@@ -96,16 +119,7 @@ func (s *StepKernels) Block(
 	if !b.hasKernel() || !s.fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
 		return
 	}
-	has := int64(0)
-	for _, f := range []struct {
-		on  bool
-		bit int64
-	}{{b.QKVBias, fused.HasQKVBias}, {b.QKNorm, fused.HasQKNorm}, {b.OutBias, fused.HasOutBias},
-		{b.MLPBias, fused.HasMLPBias}} {
-		if f.on {
-			has |= f.bit
-		}
-	}
+	has := bits(b.QKVBias, b.QKNorm, b.OutBias, b.MLPBias)
 	in := append([]*Node{x, cos, sin, past.K, past.V, past.Allow, recent.K, recent.V, recent.Allow, at}, weights...)
 	*s = append(*s, device.Kernel{Name: fused.Block, In: in, Out: []*Node{y, k, v}, Aliases: map[int]int{1: 6, 2: 7},
 		Config: []device.Setting{{Name: "eps", Value: float32(b.Eps)}, {Name: "has", Value: has}}})

@@ -49,11 +49,14 @@ const lowest = -1e30
 // greedy), before any restriction. It is NaN for the whole row if a logit is NaN or
 // +Inf; a token whose logit is −Inf is never drawn. With Forced, a row's token is that of
 // forced [rows] int32 if it is not negative; without it forced may be nil.
-func (s Sampler) Sample(logits, seeds, count, params, forced *Node, never []int32) (id, logProb *Node) {
+func (s Sampler) Sample(
+	logits, seeds, count, params, forced *Node, never []int32, use *StepKernels,
+) (id, logProb *Node) {
 	g := logits.Graph()
 	n, vocab := dim(logits, 0), dim(logits, 1)
 	p := func(k SampleParam) *Node { return Reshape(Slice(params, AxisRange(int(k), int(k)+1))) }
-	z := Div(f32(logits), p(SampleTemperature))
+	logits = f32(logits)
+	z := Div(logits, p(SampleTemperature))
 	top := ReduceAndKeep(z, ReduceMax, -1)
 	weight := Exp(Sub(z, top)) // unnormalised probabilities, 1 for the best token
 	logSum := Reshape(Add(Log(ReduceAndKeep(weight, ReduceSum, -1)), top), n)
@@ -96,7 +99,9 @@ func (s Sampler) Sample(logits, seeds, count, params, forced *Node, never []int3
 	if s.Forced {
 		id = Where(GreaterOrEqual(forced, ZerosLike(forced)), forced, id)
 	}
-	return id, Sub(ReduceSum(where(hot(id, all), all), -1), logSum)
+	logProb = Sub(ReduceSum(where(hot(id, all), all), -1), logSum)
+	use.choice(s, []*Node{logits, seeds, count, params}, forced, never, id, logProb)
+	return id, logProb
 }
 
 func countTrue(mask *Node) *Node {

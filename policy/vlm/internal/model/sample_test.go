@@ -52,9 +52,10 @@ func (s *samplers) draw(t testing.TB, w drawing) (ids []int32, logProbs []float3
 	kind := w.sampler()
 	name := fmt.Sprintf("sample %+v without %v", kind, w.never)
 	if s.programs[name] == nil {
-		s.programs[name] = s.dev.Program(name, func(in []*Node) []*Node {
-			id, lp := kind.Sample(in[0], in[1], in[2], in[3], nil, w.never)
-			return []*Node{id, lp}
+		s.programs[name] = s.dev.Fused(name, func(in []*Node) ([]*Node, []device.Kernel) {
+			var kernels StepKernels
+			id, lp := kind.Sample(in[0], in[1], in[2], in[3], nil, w.never, &kernels)
+			return []*Node{id, lp}, kernels
 		})
 	}
 	rows := len(w.logits) / w.vocab
