@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -105,21 +106,37 @@ func (d *library) useKernels(f *stablehlo.Function, out []*graph.Node, kernels [
 	return found || len(kernels) > 0
 }
 
-// replaceProducts replaces products of few rows, and those with packed weights, by calls of the kernel with its
-// settings, and reports whether there are any.
+// replaceProducts replaces products of few rows, those with packed weights, and large ones by calls of kernels, and
+// reports whether there are any. The settings are those of products of few rows.
 func replaceProducts(
 	all []*stablehlo.Statement, packed packedForms, config []Setting,
 ) (out []*stablehlo.Statement, found bool) {
 	for _, s := range all {
-		if plainProduct(s) && (s.Inputs[0].Shape().Dimensions[0] <= fused.MaxRows || packed[s.Inputs[1]] != nil) {
+		if k := productKernel(s, packed, config); k != nil {
 			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: packed.replace(s.Inputs),
-				Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product, Config: config}).attributes()}
+				Outputs: s.Outputs, Attributes: k.attributes()}
 			setOp(call, "CustomCall")
 			s, found = call, true
 		}
 		out = append(out, s)
 	}
 	return out, found
+}
+
+// productKernel returns the kernel that computes a statement, or nil.
+func productKernel(s *stablehlo.Statement, packed packedForms, config []Setting) *Kernel {
+	left, right, ok := summedAxes(s)
+	if !ok {
+		return nil
+	}
+	x, w := s.Inputs[0].Shape().Dimensions, s.Inputs[1].Shape().Dimensions
+	switch {
+	case left == 1 && right == 1 && (x[0] <= fused.MaxRows || packed[s.Inputs[1]] != nil):
+		return &Kernel{Name: fused.Product, Config: config}
+	case fused.Multiplies(x[1-left], w[1-right], x[left]):
+		return &Kernel{Name: fused.Gemm, Config: []Setting{{fused.SumsLeft, int64(left)}, {fused.SumsRight, int64(right)}}}
+	}
+	return nil
 }
 
 // replace returns the values with the packed forms of those that have one.
@@ -133,25 +150,27 @@ func (p packedForms) replace(in []*stablehlo.Value) []*stablehlo.Value {
 	return out
 }
 
-// plainProduct reports whether a statement is x·wᵀ in float32.
-func plainProduct(s *stablehlo.Statement) bool {
+// axesOfSums are the axes that a product sums over, where there is one of each of its two matrices and it has no others
+// in common.
+var axesOfSums = regexp.MustCompile(`^#stablehlo\.dot<lhs_batching_dimensions=\[\],rhs_batching_dimensions=\[\],` +
+	`lhs_contracting_dimensions=\[([01])\],rhs_contracting_dimensions=\[([01])\]`)
+
+// summedAxes returns the axes that a statement sums over. It is ok if it is a product of two matrices in float32.
+func summedAxes(s *stablehlo.Statement) (left, right int, ok bool) {
 	axes, ok := s.Attributes["dot_dimension_numbers"].(interface{ ToStableHLO() string })
 	if !ok || s.OpType.String() != "DotGeneral" {
-		return false
+		return 0, 0, false
 	}
 	for _, v := range append(s.Inputs[:2:2], s.Outputs...) {
 		if shape := v.Shape(); shape.Rank() != 2 || shape.DType != dtypes.Float32 {
-			return false
+			return 0, 0, false
 		}
 	}
-	text := strings.Join(strings.Fields(axes.ToStableHLO()), "")
-	for _, want := range []string{"lhs_batching_dimensions=[]", "rhs_batching_dimensions=[]",
-		"lhs_contracting_dimensions=[1]", "rhs_contracting_dimensions=[1]"} {
-		if !strings.Contains(text, want) {
-			return false
-		}
+	found := axesOfSums.FindStringSubmatch(strings.Join(strings.Fields(axes.ToStableHLO()), ""))
+	if found == nil {
+		return 0, 0, false
 	}
-	return true
+	return int(found[1][0] - '0'), int(found[2][0] - '0'), true
 }
 
 // insert returns a function's statements with the kernel call in place of the last

@@ -88,10 +88,64 @@ func TestProductsHaveTheBitsOfFewerRows(t *testing.T) {
 	}
 }
 
-// Other products stay XLA's: those of many rows, those that sum over other axes, and
+// Products of large matrices, whichever axes they sum over, are a kernel's with AVX-512, and have the same bits without.
+// Sums longer than a slab, sizes that tiles do not divide, and more rows than a slab has are among them.
+func TestKernelsMultiplyLargeMatrices(t *testing.T) {
+	d := devicetest.Kernels(t)
+	if !fused.Multiplies(64, 64, 64) {
+		t.Skip("no AVX-512")
+	}
+	for _, axes := range [][2]int{{1, 1}, {1, 0}, {0, 0}, {0, 1}} {
+		p := d.Fused("large product", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
+			return []*graph.Node{graph.DotGeneral(in[0], axes[:1], nil, in[1], axes[1:], nil)}, nil
+		})
+		for _, size := range [][3]int{{130, 65, 600}, {64, 64, 64}, {3079, 70, 65}} {
+			m, n, k := size[0], size[1], size[2]
+			x, w := matrix{draw(m*k, 1), m, k, axes[0] == 0}, matrix{draw(k*n, 2), k, n, axes[1] == 1}
+			run := func() []float32 { return first(t, p, x.put(t, d), w.put(t, d)) }
+			got := run()
+			require.True(t, p.UsesKernels())
+			before := fused.AllowAVX512(false)
+			require.Equal(t, run(), got, "%v %v", axes, size)
+			fused.AllowAVX512(before)
+			for i := range got {
+				want, sum := 0.0, 1.0
+				for t := range k {
+					z := x.at(i/n, t) * w.at(t, i%n)
+					want, sum = want+z, sum+math.Abs(z)
+				}
+				require.InDelta(t, want, got[i], 2e-6*sum, "%v %v, number %d", axes, size, i)
+			}
+		}
+	}
+}
+
+// matrix has so many rows and columns, and is transposed in memory or not.
+type matrix struct {
+	of            []float32
+	rows, columns int
+	transposed    bool
+}
+
+func (m matrix) at(row, column int) float64 {
+	if m.transposed {
+		return float64(m.of[column*m.rows+row])
+	}
+	return float64(m.of[row*m.columns+column])
+}
+
+func (m matrix) put(t *testing.T, d *device.Device) *device.Array {
+	if m.transposed {
+		return put(t, d, m.of, m.columns, m.rows)
+	}
+	return put(t, d, m.of, m.rows, m.columns)
+}
+
+// Other products stay XLA's: without AVX-512 those of many rows, those that sum over other axes, and
 // those of programs that are not to have kernels.
 func TestOtherProductsStay(t *testing.T) {
 	d := devicetest.Kernels(t)
+	defer fused.AllowAVX512(fused.AllowAVX512(false))
 	n := fused.MaxRows + 1
 	x, w := draw(n*n, 1), draw(n*n, 2)
 	at := func(x []float32, row, column int) float64 { return float64(x[row*n+column]) }

@@ -47,6 +47,7 @@ const (
 	Scores    = "vagen_scores"
 	Attention = "vagen_attention"
 	Choice    = "vagen_choice"
+	Gemm      = "vagen_gemm"
 )
 
 // Unpack is the name of a kernel that is never called: its input is a packed form of its output, a matrix, which the
@@ -70,6 +71,16 @@ const (
 // MaxRows is the largest number of rows for which products and blocks use the functions: XLA's products improve with
 // the number of rows.
 const MaxRows = 128
+
+// SumsLeft and SumsRight are a Gemm's settings: the axes of its two matrices that it sums over.
+const (
+	SumsLeft  = "left"
+	SumsRight = "right"
+)
+
+// Multiplies reports whether Gemm is used for a product of two matrices [m, k] and [k, n], instead of XLA. With AVX-512
+// it is faster, unless packing the matrices takes longer than it saves.
+func Multiplies(m, n, k int) bool { return usesAVX512() && min(m, n, k) >= 64 }
 
 // ScoreRows is the least number of rows for which Scores is used: with fewer, packing the output head takes longer
 // than it saves.

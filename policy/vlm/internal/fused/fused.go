@@ -18,7 +18,7 @@ import (
 )
 
 // names are those of the functions in the order in which C has them.
-var names = []string{Block, DeltaStep, DeltaRule, Product, Scores, Attention, Choice}
+var names = []string{Block, DeltaStep, DeltaRule, Product, Scores, Attention, Choice, Gemm}
 
 // narrow reports whether XLA's flags forbid it AVX-512, which then holds here, too.
 func narrow() bool {
@@ -36,6 +36,8 @@ func allowAVX512(allow bool) bool {
 	}
 	return C.allow_avx512(n) != 0
 }
+
+func usesAVX512() bool { return C.use_avx512() != 0 }
 
 func register(path string) error {
 	if !able() {

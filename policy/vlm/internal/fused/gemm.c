@@ -9,8 +9,9 @@
 
 // A product is cut into slabs of at most DEPTH terms of its sums, and at most SIDE rows and columns. Both sides of a
 // slab are packed into panels, in the order in which tiles read them. A tile is HEIGHT rows against WIDTH columns: its
-// sums are registers, the panel of columns stays in the first cache and BLOCK panels of rows in the second one.
-enum { DEPTH = 288, SIDE = 3072, BLOCK = 16, ALIGN = 64 };
+// sums are registers. A block is about DOWN rows against ACROSS columns: each panel of rows stays in the first cache
+// while it meets the panels of columns, which stay in the second one.
+enum { DEPTH = 288, SIDE = 3072, DOWN = 256, ACROSS = 192, ALIGN = 64 };
 
 #define AVX512 __attribute__((target("avx512f,fma")))
 
@@ -106,9 +107,9 @@ static void edge(const job *j, const float *a, const float *b, float *y, int64_t
 }
 
 static void block(const job *j, int64_t top, int64_t left) {
-	int64_t bottom = least(top + BLOCK, j->above), right = least(left + BLOCK, j->beside);
-	for (int64_t q = left; q < right; q++)
-		for (int64_t p = top; p < bottom; p++) {
+	int64_t bottom = least(top + DOWN / j->height, j->above), right = least(left + ACROSS / j->width, j->beside);
+	for (int64_t p = top; p < bottom; p++)
+		for (int64_t q = left; q < right; q++) {
 			int64_t row = p * j->height, column = q * j->width;
 			const float *a = j->left + row * j->k, *b = j->right + column * j->k;
 			float *y = j->y + row * j->ld + column;
@@ -124,16 +125,16 @@ static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 static void multiply_share(void *of, int64_t from, int64_t to) {
 	job *j = of;
-	int64_t down = parts(j->above, BLOCK);
+	int64_t high = DOWN / j->height, wide = ACROSS / j->width, down = parts(j->above, high);
 	for (int64_t i = from; i < to; i++)
-		block(j, i % down * BLOCK, i / down * BLOCK);
+		block(j, i % down * high, i / down * wide);
 }
 
 static void slab(int taken, job *j) {
 	j->above = parts(j->m, j->height);
 	j->beside = parts(j->n, j->width);
 	team_loop(taken, pack_share, j, j->above + j->beside, 1);
-	team_loop(taken, multiply_share, j, parts(j->above, BLOCK) * parts(j->beside, BLOCK), 1);
+	team_loop(taken, multiply_share, j, parts(j->above, DOWN / j->height) * parts(j->beside, ACROSS / j->width), 1);
 }
 
 static void slabs(int taken, job j, matrix a, matrix b, float *y, int64_t m, int64_t n, int64_t k) {

@@ -7,6 +7,7 @@
 #include "attend.h"
 #include "block.h"
 #include "choose.h"
+#include "gemm.h"
 #include "rule.h"
 #include "scores.h"
 #include "team.h"
@@ -229,6 +230,23 @@ static failure *on_product(call *c) {
 	return NULL;
 }
 
+// on_gemm multiplies matrices that sum over axes left and right.
+static failure *on_gemm(call *c) {
+	if (asked(c))
+		return NULL;
+	const int64_t *left = attribute(c, "left"), *right = attribute(c, "right");
+	if (!left || !right)
+		return fail(c, "vagen: a matrix product's attributes are missing");
+	reader in = {.of = &c->args}, out = {.of = &c->results};
+	buffer *x = next(&in, TYPE_F32, 2), *w = next(&in, TYPE_F32, 2), *y = next(&out, TYPE_F32, 2);
+	int64_t k = x->dims[*left != 0], m = x->dims[*left == 0], n = w->dims[*right == 0];
+	if (in.bad || out.bad || in.at != in.of->n || w->dims[*right != 0] != k)
+		return fail(c, "vagen: a matrix product's arguments are not what they should be");
+	matrix a = *left ? (matrix){x->data, k, 1} : (matrix){x->data, 1, m};
+	matrix b = *right ? (matrix){w->data, 1, k} : (matrix){w->data, n, 1};
+	return gemm(a, b, y->data, m, n, k) ? NULL : fail(c, "vagen: a matrix product finds no memory");
+}
+
 static failure *on_scores(call *c) {
 	if (asked(c))
 		return NULL;
@@ -323,7 +341,7 @@ const char *fused_register(const char *path, const char *const *names, int threa
 			continue;
 		const ffi_extension *ffi = (const ffi_extension *)e;
 		failure *(*functions[])(call *) = {on_block, on_delta, on_rule, on_product, on_scores, on_attention,
-		                               on_choice};
+		                                   on_choice, on_gemm};
 		for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
 			if (!add(api, ffi, names[i], functions[i]))
 				return "the plugin refuses functions";

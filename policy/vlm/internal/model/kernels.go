@@ -77,15 +77,11 @@ func (s *StepKernels) Like(rows int) {
 	*s = append(*s, device.Kernel{Name: fused.Like, Config: []device.Setting{{Name: fused.RowBits, Value: int64(rows)}}})
 }
 
-// choice adds the choice of tokens, of which in are the logits, seeds, counts and parameters.
-func (s *StepKernels) choice(by Sampler, in []*Node, forced *Node, never []int32, id, logProb *Node) {
-	if len(never) > 0 {
-		in = append(in, Const(id.Graph(), never))
-	}
-	if by.Forced {
-		in = append(in, forced)
-	}
-	has := bits(by.Greedy, by.TopK, by.TopP, by.MinP, len(never) > 0, by.Forced)
+// choice adds the choice of tokens, of which in are the logits, seeds, counts, parameters and, unless nil, the tokens
+// that are left out and those that are given.
+func (s *StepKernels) choice(by Sampler, in []*Node, id, logProb *Node) {
+	has := bits(by.Greedy, by.TopK, by.TopP, by.MinP, in[4] != nil, in[5] != nil)
+	in = slices.DeleteFunc(in, func(n *Node) bool { return n == nil })
 	*s = append(*s, device.Kernel{Name: fused.Choice, In: in, Out: []*Node{id, logProb},
 		Config: []device.Setting{{Name: "has", Value: has}}})
 }

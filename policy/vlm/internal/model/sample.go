@@ -62,7 +62,9 @@ func (s Sampler) Sample(
 	logSum := Reshape(Add(Log(ReduceAndKeep(weight, ReduceSum, -1)), top), n)
 	index := Iota(g, shape(dtypes.Int32, n, vocab), 1)
 	all := z
+	var left *Node
 	if len(never) > 0 {
+		left = Const(g, never)
 		for _, token := range never {
 			z = Where(Equal(index, Scalar(g, dtypes.Int32, token)), Scalar(g, dtypes.Float32, lowest), z)
 		}
@@ -96,11 +98,13 @@ func (s Sampler) Sample(
 	}
 	best := ReduceAndKeep(score, ReduceMax, -1)
 	id = ReduceMin(Where(Equal(score, best), index, MulScalar(OnesLike(index), float64(vocab-1))), -1)
-	if s.Forced {
+	if !s.Forced {
+		forced = nil
+	} else {
 		id = Where(GreaterOrEqual(forced, ZerosLike(forced)), forced, id)
 	}
 	logProb = Sub(ReduceSum(where(hot(id, all), all), -1), logSum)
-	use.choice(s, []*Node{logits, seeds, count, params}, forced, never, id, logProb)
+	use.choice(s, []*Node{logits, seeds, count, params, left, forced}, id, logProb)
 	return id, logProb
 }
 

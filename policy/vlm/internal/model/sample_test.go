@@ -34,17 +34,24 @@ func (w drawing) sampler() Sampler {
 // samplers runs drawings; each kind is compiled once per shape.
 type samplers struct {
 	dev      *device.Device
+	kernel   bool
 	programs map[string]*device.Program
 }
 
-func newSamplers(d *device.Device) *samplers {
-	return &samplers{dev: d, programs: map[string]*device.Program{}}
+// eachSampler runs the test with the graphs on every backend, and with the kernel.
+func eachSampler(t *testing.T, f func(t *testing.T, s *samplers)) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		f(t, &samplers{dev: d, programs: map[string]*device.Program{}})
+	})
+	t.Run("kernel", func(t *testing.T) {
+		f(t, &samplers{dev: devicetest.Kernels(t), kernel: true, programs: map[string]*device.Program{}})
+	})
 }
 
 // wants tells whether a device is to run a kind. Compiling a search for a
 // threshold takes XLA long: it gets all three at once, or none.
 func (s *samplers) wants(kind Sampler) bool {
-	return s.dev.PureGo() || kind.TopK == kind.TopP && kind.TopP == kind.MinP
+	return s.kernel || s.dev.PureGo() || kind.TopK == kind.TopP && kind.TopP == kind.MinP
 }
 
 func (s *samplers) draw(t testing.TB, w drawing) (ids []int32, logProbs []float32) {
@@ -55,6 +62,9 @@ func (s *samplers) draw(t testing.TB, w drawing) (ids []int32, logProbs []float3
 		s.programs[name] = s.dev.Fused(name, func(in []*Node) ([]*Node, []device.Kernel) {
 			var kernels StepKernels
 			id, lp := kind.Sample(in[0], in[1], in[2], in[3], nil, w.never, &kernels)
+			if !s.kernel {
+				kernels = nil
+			}
 			return []*Node{id, lp}, kernels
 		})
 	}
@@ -74,6 +84,7 @@ func (s *samplers) draw(t testing.TB, w drawing) (ids []int32, logProbs []float3
 		put(device.Put(s.dev, w.count)), put(device.Put(s.dev, params))}
 	out, err := s.programs[name].Run(in)
 	require.NoError(t, err)
+	require.Equal(t, s.kernel, s.programs[name].UsesKernels())
 	ids, err = device.ReadNew[int32](out[0])
 	require.NoError(t, err)
 	logProbs, err = device.ReadNew[float32](out[1])
@@ -200,8 +211,7 @@ func drawings(rows, vocab int) drawing {
 func TestSamplingAgreesWithASortedReference(t *testing.T) {
 	t.Parallel()
 	const rows, vocab = 96, 61
-	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		s := newSamplers(d)
+	eachSampler(t, func(t *testing.T, s *samplers) {
 		compared, all := 0, 0
 		for _, set := range []drawing{
 			{temperature: 1}, {temperature: 0.3}, {temperature: 0},
@@ -253,8 +263,7 @@ func TestExcludedTokensAreNotDrawnHoweverProbable(t *testing.T) {
 		w.logits = append(w.logits, row...)
 		w.seeds, w.count = append(w.seeds, uint64(i)), append(w.count, 0)
 	}
-	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		s := newSamplers(d)
+	eachSampler(t, func(t *testing.T, s *samplers) {
 		for _, temperature := range []float64{0, 1} {
 			w.temperature = temperature
 			ids, logProbs := s.draw(t, w)
@@ -364,8 +373,8 @@ func TestNoiseIsFinite(t *testing.T) {
 		row[(lucky[i]+1)%vocab] = 0
 		w.logits = append(w.logits, row...)
 	}
-	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		ids, logProbs := newSamplers(d).draw(t, w)
+	eachSampler(t, func(t *testing.T, s *samplers) {
+		ids, logProbs := s.draw(t, w)
 		for i, id := range ids {
 			require.EqualValues(t, (lucky[i]+1)%vocab, id, "hash %x", tops[i])
 			require.InDelta(t, 0, logProbs[i], 1e-6)
@@ -376,13 +385,26 @@ func TestNoiseIsFinite(t *testing.T) {
 // Greedy takes the first of equal tokens; seeds do not matter, and the log-prob
 // is that at a temperature of 1.
 func TestGreedyTakesTheFirstOfTheBest(t *testing.T) {
-	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		s := newSamplers(d)
+	eachSampler(t, func(t *testing.T, s *samplers) {
 		for seed := range uint64(3) {
 			ids, logProbs := s.draw(t, drawing{logits: []float64{1, 3, 3, 0, 2, 2, 2, 2}, vocab: 4, seeds: []uint64{seed, 99},
 				count: []uint32{uint32(seed), 5}})
 			require.Equal(t, []int32{1, 0}, ids)
 			requireClose(t, "log-probs", logProbs, []float64{3 - math.Log(2*math.Exp(3)+math.E+1), -math.Log(4)}, 1e-6, 0)
+		}
+	})
+}
+
+// A logit that is NaN or +Inf makes its row's log-prob NaN, and no other's; one of −Inf is not drawn.
+func TestLogitsThatAreNotFinite(t *testing.T) {
+	w := drawing{vocab: 3, seeds: make([]uint64, 4), count: make([]uint32, 4), logits: []float64{
+		0, math.NaN(), 1, 0, 1, math.Inf(1), math.Inf(-1), math.Inf(-1), 2, 0, 0, 0}}
+	eachSampler(t, func(t *testing.T, s *samplers) {
+		for _, w.temperature = range []float64{0, 1} {
+			ids, logProbs := s.draw(t, w)
+			require.True(t, math.IsNaN(float64(logProbs[0])) && math.IsNaN(float64(logProbs[1])), "%v", logProbs)
+			require.EqualValues(t, 2, ids[2])
+			requireClose(t, "log-probs", logProbs[2:], []float64{0, -math.Log(3)}, 1e-6, 0)
 		}
 	})
 }
