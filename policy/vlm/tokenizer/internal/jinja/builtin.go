@@ -40,7 +40,10 @@ var globals = map[string]function{
 	"raise_exception": func(_ *state, line int, args []any, _ map[string]any) any {
 		panic(templateError{&RaisedError{requireString(line, "raise_exception", arg(args, nil, 0, "", ""))}})
 	},
-	"namespace": func(_ *state, _ int, _ []any, kw map[string]any) any {
+	"namespace": func(_ *state, line int, args []any, kw map[string]any) any {
+		if len(args) > 0 {
+			failAt(line, "namespace is supported with names alone")
+		}
 		ns := namespace{}
 		maps.Copy(ns, kw)
 		return ns
@@ -125,6 +128,9 @@ func mapText(name string, fn func(string) string) function {
 func hasAffix(name string, has func(s, part string) bool) function {
 	return func(st *state, line int, args []any, _ map[string]any) any {
 		s := requireString(line, name, args[0])
+		if len(args) > 2 {
+			failAt(line, "%s is supported with one argument alone", name)
+		}
 		if list, ok := arg(args, nil, 1, "", "").([]any); ok {
 			return slices.ContainsFunc(list, func(v any) bool {
 				st.countStep(line)
@@ -277,6 +283,9 @@ var filters = map[string]function{
 		return list
 	},
 	"join": func(s *state, line int, args []any, kw map[string]any) any {
+		if len(args) > 2 || kw["attribute"] != nil {
+			failAt(line, "join of an attribute is not supported")
+		}
 		return join(s, line, args[0], requireString(line, "join", arg(args, kw, 1, "d", "")))
 	},
 	"replace": ofText(textMethods["replace"]),

@@ -89,10 +89,10 @@ func (l *lexer) next() error {
 	}
 	switch {
 	case sign == '-':
-		text = strings.TrimRight(text, whiteSpace)
+		text = strings.TrimRightFunc(text, Space)
 	case sign != '+' && open != "{{":
 		if i := strings.LastIndexByte(text, '\n') + 1; i > 0 || l.lineStart {
-			if strings.Trim(text[i:], whiteSpace) == "" {
+			if strings.TrimFunc(text[i:], Space) == "" {
 				text = text[:i]
 			}
 		}
@@ -115,8 +115,6 @@ func (l *lexer) next() error {
 	return l.tag(open)
 }
 
-const whiteSpace = " \t\n\v\f\r"
-
 func (l *lexer) data(text string) {
 	if text != "" {
 		l.emit(tokData, text)
@@ -129,7 +127,7 @@ func (l *lexer) closeTag(strip, block bool) {
 	rest := l.src[l.pos:]
 	switch {
 	case strip:
-		l.pos += len(rest) - len(strings.TrimLeft(rest, whiteSpace))
+		l.pos += len(rest) - len(strings.TrimLeftFunc(rest, Space))
 	case block && strings.HasPrefix(rest, "\n"):
 		l.pos++
 	}
@@ -143,7 +141,7 @@ func (l *lexer) tag(open string) error {
 	end := map[string]string{"{{": "}}", "{%": "%}"}[open]
 	var brackets []byte // open brackets; inside them, "}}" is not the end of the tag
 	for {
-		rest := strings.TrimLeft(l.src[l.pos:], whiteSpace)
+		rest := strings.TrimLeftFunc(l.src[l.pos:], Space)
 		l.pos = len(l.src) - len(rest)
 		if rest == "" {
 			return l.errorf("%s is not closed", open)

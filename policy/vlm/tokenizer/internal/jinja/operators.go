@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"math"
 	"slices"
 	"strings"
 )
@@ -95,13 +96,19 @@ func checkLength(line, bytes int) {
 }
 
 func integer(line int, op string, x, y int) any {
+	whole := func(v int, about float64) int { // which overflows unlike Python's
+		if math.Abs(about) > 1<<62 {
+			failAt(line, "the result of %d %s %d is too large", x, op, y)
+		}
+		return v
+	}
 	switch op {
 	case "+":
-		return x + y
+		return whole(x+y, float64(x)+float64(y))
 	case "-":
-		return x - y
+		return whole(x-y, float64(x)-float64(y))
 	case "*":
-		return x * y
+		return whole(x*y, float64(x)*float64(y))
 	}
 	if y == 0 {
 		failAt(line, "division by zero")

@@ -83,18 +83,20 @@ func (p *parser) comparison() expr {
 	}
 }
 
-func (p *parser) unary() expr {
+func (p *parser) unary() expr { return p.filters(p.signed()) }
+
+// signed parses an operand with its signs, which bind tighter than filters and tests.
+func (p *parser) signed() expr {
 	if p.is("-") || p.is("+") {
 		p.enter()
 		defer p.leave()
 		t := p.next()
-		return unaryExpr{t.text, p.unary(), t.line}
+		return unaryExpr{t.text, p.signed(), t.line}
 	}
-	e := p.postfix(p.primary())
-	return p.filters(e)
+	return p.postfix(p.primary())
 }
 
-// filters parses filters and tests, which bind tighter than any operator.
+// filters parses filters and tests, which bind tighter than operators between operands.
 func (p *parser) filters(e expr) expr {
 	for {
 		line := p.peek().line

@@ -207,19 +207,22 @@ func (f forStmt) run(s *state, sc *scope) control {
 		}
 		items = kept
 	}
-	if len(items) == 0 {
-		return runAll(f.other, s, sc)
-	}
+	whole := false // a round reached the end of the body, without which jinja2 runs the else
 	for i, item := range items {
 		s.countStep(f.line)
 		s.alloc(f.line, loopSize)
 		inner := &scope{map[string]any{"loop": loopAt(items, i)}, sc}
 		f.bind(s, inner, item)
-		if runAll(f.body, s, inner) == breakLoop {
+		c := runAll(f.body, s, inner)
+		if c == breakLoop {
 			break
 		}
+		whole = whole || c == proceed
 	}
-	return proceed
+	if whole {
+		return proceed
+	}
+	return runAll(f.other, s, sc)
 }
 
 func (f forStmt) bind(s *state, sc *scope, item any) {
@@ -240,7 +243,7 @@ func loopAt(items []any, i int) namespace {
 	n := len(items)
 	loop := namespace{
 		"index": i + 1, "index0": i, "revindex": n - i, "revindex0": n - i - 1,
-		"first": i == 0, "last": i == n-1, "length": n,
+		"first": i == 0, "last": i == n-1, "length": n, "depth": 1, "depth0": 0,
 	}
 	if i > 0 {
 		loop["previtem"] = items[i-1]

@@ -138,6 +138,9 @@ func attributeOf(line int, item any, name string) any {
 
 // toInt is the filter int: the number rounded towards 0, or the default for what is none.
 func toInt(_ *state, line int, args []any, kw map[string]any) any {
+	if len(args) > 2 || kw["base"] != nil {
+		failAt(line, "int with a base is not supported")
+	}
 	switch v := args[0].(type) {
 	case int:
 		return v

@@ -43,6 +43,8 @@ func toText(line int, v any) string {
 		return "False"
 	case int:
 		return strconv.Itoa(v)
+	case float64:
+		return pythonFloat(v)
 	case string:
 		return v
 	}
