@@ -31,13 +31,13 @@ type Chat struct {
 	end       string // token that ends a response, the first of assistant.after
 	endID     int32
 
-	tool     turn   // around a tool's result, or around several in a row
-	nextTool string // between two of them
-	call     *probe // shows responses that call tools
+	tool toolTurn
+	call *probe // shows responses that call tools
 
-	hasTool   bool // the template supports messages of tools
 	hasSystem bool // the template supports a system message
+	blank     bool // it shows a system message without text as if there were none
 	merges    bool // it puts the system message's text into the user's first message
+	reasons   bool // it shows the field reasoning_content of the last response
 	repeats   bool // it supports consecutive messages of the same role
 	leads     bool // it supports a conversation that begins with the assistant
 	rewrites  bool
@@ -50,14 +50,17 @@ type turn struct {
 	quote         bool // the text is written in JSON
 }
 
-func (t turn) wrap(s string) string {
+func (t turn) wrap(s string) string { return t.before + t.shown(s) + t.after }
+
+// shown is a message's text between before and after.
+func (t turn) shown(s string) string {
 	if t.trim {
 		s = strings.TrimFunc(s, jinja.Space)
 	}
 	if t.quote {
 		s = jinja.Quote(s)
 	}
-	return t.before + s + t.after
+	return s
 }
 
 // EndOfTurn returns the token with which the model ends a response.
@@ -179,7 +182,10 @@ func (c *Chat) write(b *strings.Builder, messages []Message, previous string, ge
 		}
 		switch m.Role {
 		case RoleSystem:
-			side = c.system
+			if side = c.system; c.blank && side.shown(m.text("")) == "" {
+				b.WriteString(c.open)
+				continue
+			}
 		case RoleAssistant:
 			side = c.assistant
 		case RoleTool:
@@ -215,7 +221,7 @@ func (c *Chat) check(m Message, previous string) error {
 				ErrText)
 		}
 	case RoleTool:
-		if !c.hasTool {
+		if !c.tool.supported {
 			return fmt.Errorf("%w: the chat template does not support messages of role %s", ErrText, RoleTool)
 		}
 		if previous != RoleAssistant && previous != RoleTool {
@@ -229,7 +235,7 @@ func (c *Chat) check(m Message, previous string) error {
 			"%w: role %q, want %s, %s, %s or %s", ErrText, m.Role, RoleSystem, RoleUser, RoleAssistant, RoleTool,
 		)
 	}
-	if m.Images() > 0 && (c.image == "" || m.Role != RoleUser) {
+	if m.Images() > 0 && (c.image == "" || m.Role != RoleUser && (m.Role != RoleTool || !c.tool.images)) {
 		return fmt.Errorf("%w: an image in a %s message, which the chat template does not support", ErrText, m.Role)
 	}
 	return nil

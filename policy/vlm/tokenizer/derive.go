@@ -240,7 +240,8 @@ func (p *probe) verify(c *Chat) error {
 		{u("one"), a("two"), u("three")}, {u("one"), a(" two\n"), u("three")}, {u("one"), a(""), u("three")},
 		{u("one"), a("two"), u("three"), a("four"), u("five")},
 	}
-	system := [][]Message{{s(""), u("one")}}
+	system := [][]Message{{s(""), u("one")}, {s(" \n"), u("one")}}
+	c.blank = c.hasSystem && !c.merges && p.compare(c, system[0]) != nil
 	for _, m := range must {
 		system = append(system, append([]Message{s("be brief ")}, m...))
 	}
