@@ -115,7 +115,8 @@ type Templated interface {
 
 // ToolEncoder is an Encoder whose chat template shows definitions and calls of tools, both as JSON.
 type ToolEncoder interface {
-	// ToolCalls returns the text of a response that calls tools.
+	// ToolCalls returns the text of a response that calls tools, and has its thought in <think> at the beginning of the
+	// text as the template shows it. Without calls, "", it has the thought alone.
 	ToolCalls(text, calls string) (string, error)
 	// WithTools returns the encoder of conversations with definitions of tools.
 	WithTools(tools string) (Encoder, error)

@@ -26,6 +26,7 @@ type message struct {
 	text     string // with policy.ImageMark for each of pictures
 	pictures []picture
 	calls    string  // of tools, a JSON list; "" for none
+	reasons  bool    // the text begins with the reasoning of a field of its own
 	weight   float64 // of the tokens of an assistant's message
 }
 
@@ -182,7 +183,7 @@ func (r *reader) message(v any) (message, error) {
 		}
 	}
 	if reasoning != "" && m.role == policy.Assistant {
-		m.text = (*reward.Parser)(nil).Rejoin(reasoning, m.text)
+		m.text, m.reasons = (*reward.Parser)(nil).Rejoin(reasoning, m.text), true
 	}
 	return m, nil
 }

@@ -125,8 +125,8 @@ func (e *encoding) load(encode policy.Encoder, msgs []message) (out []policy.Mes
 			one.Unlearned = m.weight == 0 || !e.selects(turn, turns-1)
 			turn++
 		}
-		if m.calls != "" {
-			if one.Text, err = withCalls(encode, &m); err != nil {
+		if m.calls != "" || m.reasons {
+			if one.Text, err = shown(encode, &m); err != nil {
 				return nil, nil, fmt.Errorf("message %d: %w", i, err)
 			}
 		}

@@ -158,6 +158,15 @@ func TestOnlyTheAssistantIsLearned(t *testing.T) {
 	}
 }
 
+// formal is an encoder whose chat template shows reasoning.
+type formal struct{ letters }
+
+func (formal) ToolCalls(text, calls string) (string, error) {
+	return strings.ReplaceAll(text, "</think>", "\n</think>\n\n") + calls, nil
+}
+
+func (f formal) WithTools(string) (policy.Encoder, error) { return f, nil }
+
 // TestReasoningInAFieldOfItsOwnIsLearned: in front of the answer, as the model is to write it.
 func TestReasoningInAFieldOfItsOwnIsLearned(t *testing.T) {
 	for fields, want := range map[string]string{
@@ -170,6 +179,9 @@ func TestReasoningInAFieldOfItsOwnIsLearned(t *testing.T) {
 		path := write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant",`+fields+`}]}`)
 		d, _ := open(t, settings(path), letters{})
 		require.Equal(t, want, learned(batch(t, d, 1), 0), fields)
+		d, _ = open(t, settings(path), formal{})
+		want = strings.ReplaceAll(want, "</think>", "\n</think>\n\n")
+		require.Equal(t, want, learned(batch(t, d, 1), 0), "as the template shows it")
 	}
 	c := settings(
 		write(

@@ -42,11 +42,14 @@ func (e *encoding) with(tools string) (policy.Encoder, error) {
 	return encode, nil
 }
 
-// withCalls returns the text of a message that calls tools.
-func withCalls(encode policy.Encoder, m *message) (string, error) {
+// shown returns the text of a message with reasoning or calls of tools as the chat template shows it.
+func shown(encode policy.Encoder, m *message) (string, error) {
 	c, ok := policy.As[policy.ToolEncoder](encode)
-	if !ok {
+	switch {
+	case !ok && m.calls != "":
 		return "", fmt.Errorf("%s: %w", callsKey, errNoTools)
+	case !ok:
+		return m.text, nil
 	}
 	return c.ToolCalls(m.text, m.calls)
 }
