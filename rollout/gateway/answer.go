@@ -16,8 +16,8 @@ const (
 )
 
 // newAnswer divides the text of a response. stops are the client's: the text ends before the first
-// of them. Without calls the text is not searched for calls.
-func newAnswer(id, text string, stops []string, calls bool) *dialect.Answer {
+// of them. tools has the definitions of tools; without them the text is not searched for calls.
+func newAnswer(id, text string, stops []string, tools string) *dialect.Answer {
 	a := &dialect.Answer{ID: id}
 	a.Reasoning, a.Text = splitThought(text)
 	for _, s := range stops {
@@ -25,8 +25,8 @@ func newAnswer(id, text string, stops []string, calls bool) *dialect.Answer {
 			a.Text, a.Stopped = before, s
 		}
 	}
-	if calls {
-		a.Text, a.Calls = splitCalls(id, a.Text)
+	if tools != "" {
+		a.Text, a.Calls = splitCalls(id, a.Text, tools)
 	}
 	return a
 }
@@ -42,9 +42,9 @@ func splitThought(text string) (thought, rest string) {
 }
 
 // splitCalls moves the calls of an answer's text to a list. What does not name a tool stays text.
-func splitCalls(id, text string) (rest string, calls []dialect.Call) {
+func splitCalls(id, text, tools string) (rest string, calls []dialect.Call) {
 	rest = callForm.ReplaceAllStringFunc(text, func(s string) string {
-		call, ok := readCall(strings.TrimSuffix(strings.TrimPrefix(s, callOpen), callClose))
+		call, ok := readCall(strings.TrimSuffix(strings.TrimPrefix(s, callOpen), callClose), tools)
 		if !ok {
 			return s
 		}
@@ -65,7 +65,10 @@ var (
 )
 
 // readCall reads a call. The arguments are the text that the policy wrote, also if it is no JSON.
-func readCall(body string) (call dialect.Call, ok bool) {
+func readCall(body, tools string) (call dialect.Call, ok bool) {
+	if name, parameters, ok := cutTag(body, functionOpen); ok {
+		return dialect.Call{Name: name, Arguments: readParameters(parameters, parameterTypes(tools, name))}, name != ""
+	}
 	var f dialect.Function
 	if json.Unmarshal([]byte(body), &f) == nil {
 		return f.Call(""), f.Name != ""

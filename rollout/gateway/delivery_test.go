@@ -89,7 +89,7 @@ func (c closing) FlushError() error {
 // answer was written has it not.
 func TestAClientThatLeavesWithItsAnswerHasIt(t *testing.T) {
 	g := unserved(nil)
-	c := &call{answer: newAnswer("e-0", "four", nil, false)}
+	c := &call{answer: newAnswer("e-0", "four", nil, "")}
 	ctx, leave := context.WithCancel(t.Context())
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
 	send := func() error {

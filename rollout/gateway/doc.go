@@ -25,8 +25,8 @@
 //
 // # Sampling
 //
-// Temperature, top-p and lengths are those of the player. Requests that ask for others are counted as
-// agent/overridden, and by the field's name. A stop text ends the response, with its tokens in the row. Requests that
-// demand a form of answers, such as tool_choice required or a strict schema, are refused, or sampled
+// Temperature, top-p, lengths and the effort of reasoning are those of the player. Requests that ask for others are
+// counted as agent/overridden, and by the field's name. A stop text ends the response, with its tokens in the row.
+// Requests that demand a form of answers, such as tool_choice required or a strict schema, are refused, or sampled
 // like others and counted as agent/constrained, see Options.Constraints.
 package gateway

@@ -102,7 +102,9 @@ func (e *Episode) ask(r *dialect.Request, marked bool) (*call, error) {
 	}
 	shown := func(m dialect.Message) bool { return m.Replaced == dialect.Tools } // with this call or an earlier one
 	c := &call{stops: r.Stop, waiting: 1, done: make(chan struct{})}
-	c.tools = r.Calls && slices.ContainsFunc(ms, shown)
+	if i := slices.IndexFunc(ms, shown); i >= 0 && r.Calls {
+		c.tools = ms[i].Text
+	}
 	c.messages = e.messages(at.delta, at.parent == e.root)
 	at.parent.delivered = true
 	if n := len(c.messages); n == 0 || c.messages[n-1].Role != policy.User {

@@ -21,7 +21,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		text = strings.ToValidUTF8(text, "?")
-		a := newAnswer("e-1", text, []string{"</s>"}, true)
+		a := newAnswer("e-1", text, []string{"</s>"}, "tools")
 		for _, p := range []dialect.Protocol{dialect.Chat, dialect.Responses, dialect.Messages} {
 			require.True(t, json.Valid(p.Encode(a)), "%s", p)
 			require.NotEmpty(t, p.Events(a))

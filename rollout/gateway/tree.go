@@ -17,7 +17,7 @@ type call struct {
 	answer *dialect.Answer   // nil until there is one, and for the root
 
 	stops     []string
-	tools     bool
+	tools     string // the message with their definitions; "" if the answer has no calls
 	messages  []policy.Message
 	turn      int // of the answer; −1 for the root
 	waiting   int // number of requests that wait for the answer

@@ -74,6 +74,9 @@ type sampling struct {
 	LogProbs    json.RawMessage `json:"logprobs"`
 	Parallel    *bool           `json:"parallel_tool_calls"`
 	N           *float64        `json:"n"`
+	Effort      json.RawMessage `json:"reasoning_effort"`
+	Reasoning   kind            `json:"reasoning"`
+	Template    json.RawMessage `json:"chat_template_kwargs"`
 	Functions   json.RawMessage `json:"functions"` // which tools have replaced
 }
 
@@ -111,7 +114,8 @@ type query struct {
 	Stops    json.RawMessage `json:"stop_sequences"`
 	Thinking kind            `json:"thinking"`
 	Output   struct {
-		Format kind `json:"format"`
+		Format kind            `json:"format"`
+		Effort json.RawMessage `json:"effort"`
 	} `json:"output_config"`
 }
 
@@ -120,6 +124,8 @@ type kind struct {
 	Type string `json:"type"` // or the name
 	URL  string `json:"url"`
 	One  bool   `json:"disable_parallel_tool_use"` // of tool_choice
+
+	Effort json.RawMessage `json:"effort"` // of reasoning
 }
 
 // UnmarshalJSON implements json.Unmarshaler. What is neither is a name that is not allowed.
@@ -164,7 +170,9 @@ func (q *query) settings(r *Request) error {
 		"logit_bias": given(q.Bias) && string(q.Bias) != "{}", "seed": given(q.Seed),
 		"logprobs": given(q.LogProbs) && string(q.LogProbs) != "false" ||
 			slices.Contains(q.Include, "message.output_text.logprobs"),
-		"parallel_tool_calls": q.Parallel != nil && !*q.Parallel || q.ToolChoice.One,
+		"parallel_tool_calls":  q.Parallel != nil && !*q.Parallel || q.ToolChoice.One,
+		"reasoning_effort":     given(q.Effort) || given(q.Reasoning.Effort) || given(q.Output.Effort),
+		"chat_template_kwargs": given(q.Template) && string(q.Template) != "{}",
 	} {
 		if set {
 			r.Overridden = append(r.Overridden, name)

@@ -123,7 +123,13 @@ func TestOtherTypesOfFieldsAreRead(t *testing.T) {
 		`"tool_choice": {"type": "auto"}, "response_format": "text", "thinking": false, "reasoning": "low"`: {},
 		`"tool_choice": {"type": "any", "disable_parallel_tool_use": true}, "response_format": "json_object"`: {
 			Overridden: []string{"parallel_tool_calls"}, Constrained: []string{"tool_choice", "response_format"}},
-		`"n": 1.0, "stop": "a", "max_tokens": 1e3, "metadata": [1]`:            {Overridden: []string{"max_tokens"}, Stop: []string{"a"}},
+		`"n": 1.0, "stop": "a", "max_tokens": 1e3, "metadata": [1]`: {Overridden: []string{"max_tokens"}, Stop: []string{"a"}},
+		`"reasoning_effort": "high", "chat_template_kwargs": {"enable_thinking": false}`: {
+			Overridden: []string{"chat_template_kwargs", "reasoning_effort"}},
+		`"reasoning": {"effort": "none"}, "chat_template_kwargs": {}`: {
+			Overridden: []string{"reasoning_effort"}},
+		`"output_config": {"effort": "low"}, "reasoning_effort": null`: {
+			Overridden: []string{"reasoning_effort"}},
 		`"stop": null, "stop_sequences": ["a", ""], "stream_options": null`:    {Stop: []string{"a"}},
 		`"logprobs": false, "logit_bias": {}, "thinking": {"type": "enabled"}`: {Form: Form{Thinking: true}},
 	} {
