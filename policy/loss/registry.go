@@ -26,7 +26,7 @@ type Options struct {
 
 // Single has settings of single losses, with their names and meanings in configurations.
 type Single struct {
-	Clamp        bool    `yaml:"clamp_log_ratio" doc:"vanilla: clamp a token's log-ratio to [-20, 20]; the full VAGEN system does not"`
+	Clamp        bool    `yaml:"clamp_log_ratio" doc:"vanilla, m2po, opd: clamp a token's log-ratio to [-20, 20]; the full VAGEN system does not"`
 	ClipCovRatio float64 `yaml:"clip_cov_ratio" doc:"clip_cov: share of tokens that may be dropped"`
 	ClipCovLow   float64 `yaml:"clip_cov_lb" doc:"clip_cov: lower bound of the covariance of tokens that may be dropped"`
 	ClipCovHigh  float64 `yaml:"clip_cov_ub" doc:"clip_cov: upper bound of the covariance of tokens that may be dropped"`

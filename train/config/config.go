@@ -86,9 +86,9 @@ type ModelConfig struct {
 	Devices      int    `yaml:"devices" resume:"devices" doc:"devices of this machine that train, score and generate together: 1, 2, 4 or 8; 0 is all GPUs, or one on a CPU. Several devices give the same bytes as one with same_bytes"`
 	SameBytes    bool   `yaml:"same_bytes" resume:"devices" doc:"divide work on one device as on several, so that a run has the same bytes on 1, 2, 4 and 8 devices and can resume on another number of them; always on with several devices. On one device it needs more time and memory"`
 	Nodes        int    `yaml:"num_nodes" resume:"devices" doc:"processes, the ranks of MPI, on one host or several, that train one model together: 1, 2, 4 or 8, times model.devices at most 8, and the number that mpirun or srun starts. All have the same command; rank 0 plays the episodes, writes the folder of the run and trains, the others take part in scoring and updates. A run has the same bytes as one process with same_bytes"`
-	NodeTimeout  int    `yaml:"node_timeout" range:"1,1e18" must:"be at least 1" resume:"free" doc:"seconds until all ranks must be connected, and in which each rank must make progress while another one waits for it. A rank of which nothing is heard for a minute, or this time if it is shorter, is lost"`
+	NodeTimeout  int    `yaml:"node_timeout" noted:"model.num_nodes is 1" range:"1,1e18" must:"be at least 1" resume:"free" doc:"seconds until all ranks must be connected, and in which each rank must make progress while another one waits for it. A rank of which nothing is heard for a minute, or this time if it is shorter, is lost"`
 	PerDevice    bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
-	Shard        bool   `yaml:"shard_weights" resume:"free" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`
+	Shard        bool   `yaml:"shard_weights" noted:"model.devices is 1" resume:"free" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`
 	BFloat16     bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
 	RolloutDType string `yaml:"rollout_dtype" oneof:"float32 bfloat16 int8" doc:"type of the decoder's weights when responses are written, on a CPU: bfloat16 and int8 (with a scale for each row of a matrix) are faster, because a token takes about as long as reading them, and need memory for copies. Log-probs of responses are those of the rounded weights, those of training of float32: set algorithm.rollout_correction.rollout_is. Validation writes with the same weights"`
 	Autotune     string `yaml:"autotune" doc:"file with XLA's choice of a kernel for each matrix product on a GPU. If it does not exist, products are measured and the file is written at the end; that run cannot be repeated byte for byte, later runs with the file can. Needs backend cuda"`
@@ -96,7 +96,7 @@ type ModelConfig struct {
 	Recompute    string `yaml:"recompute" oneof:"nothing attention blocks" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
 	MicroTokens  int    `yaml:"micro_tokens" count:"0" doc:"tokens of a micro-batch; 0 is 4096"`
 	CacheTokens  int    `yaml:"cache_tokens" count:"0" doc:"minimum length of a conversation's KV cache in tokens"`
-	CompileCache string `yaml:"compile_cache" resume:"free" doc:"where executables compiled by XLA are kept, so that later processes load instead of compile them, with the same bytes as results: a folder, on (vagen/executables in the user's cache folder), off, or auto (the environment variable VAGEN_COMPILE_CACHE if it is set, else on for the CPU and off for cuda)"`
+	CompileCache string `yaml:"compile_cache" noted:"model.backend is go" resume:"free" doc:"where executables compiled by XLA are kept, so that later processes load instead of compile them, with the same bytes as results: a folder, on (vagen/executables in the user's cache folder), off, or auto (the environment variable VAGEN_COMPILE_CACHE if it is set, else on for the CPU and off for cuda)"`
 	PerCall      int    `yaml:"tokens_per_call" doc:"tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs. With more, the host and the launch of programs cost less per token; on a CPU the tokens and log-probs are the same bit for bit, on a GPU they may be rounded otherwise"`
 	SharePrefix  bool   `yaml:"share_prefix" doc:"read the tokens with which all conversations of a new batch begin, such as a system prompt, once and copy their keys, values and states. Scoring and training read the prompt before the first response of rows, such as those of a group, once for all of them in a part of a micro-batch, which is up to four times as long as the longest row if model.micro_tokens allows; layers that keep a state do not. It saves most of the work of long prompts. Last bits may differ from those without it; runs with it repeat byte for byte"`
 	DraftTokens  int    `yaml:"draft_tokens" range:"0,3" resume:"free" doc:"tokens that are guessed after the next one and computed in the same pass, on a CPU: those that followed the last tokens before, in the conversation or in other responses. Results have the same bytes, and perf/tokens_per_pass says what is gained. Only one conversation that decodes alone has so many, and two that decode together have one: larger batches are bound by arithmetic and decode without, as those of training do until few conversations are left. It needs kernels, model.bfloat16 off, and no adapters, unless model.rollout_dtype merges them"`
@@ -146,14 +146,14 @@ type KLConfig struct {
 type DataConfig struct {
 	TrainFiles []string `yaml:"train_files" doc:"files of environments to train on, YAML or parquet as vagen dataset reads them, instead of env.name; their max_turns and lengths override those of this configuration"`
 	ValFiles   []string `yaml:"val_files" doc:"files of environments to validate on"`
-	Shuffle    bool     `yaml:"shuffle" doc:"shuffle the episodes of train_files in every epoch"`
+	Shuffle    bool     `yaml:"shuffle" noted:"data.train_files is empty" doc:"shuffle the episodes of train_files in every epoch"`
 	BaseSeed   int64    `yaml:"base_seed" doc:"offset of the seeds that lists of environments generate"`
 
 	TrainBatch  int            `yaml:"train_batch_size" count:"positive" doc:"start states per step; each is played rollout_manager.n_trajectory times"`
 	ValBatch    int            `yaml:"val_batch_size" null:"0" count:"0" doc:"validation episodes; with val_files, which are always played completely, the episodes per batch; null is all"`
 	MaxResponse int            `yaml:"max_response_length" count:"positive" unit:"tokens" doc:"maximum response length of a turn; with response_length_per_turn, the maximum length of everything after a conversation's initial prompt, observations included"`
 	PerTurn     int            `yaml:"response_length_per_turn" null:"0" count:"0" unit:"tokens" doc:"maximum response length of a turn when max_response_length limits whole conversations; null uses that of train_files if they have one"`
-	Truncation  string         `yaml:"truncation" oneof:"error left right" doc:"handling of an initial prompt longer than max_prompt_length: error drops the episode, right truncates the end of its observation, left the beginning"`
+	Truncation  string         `yaml:"truncation" noted:"data.max_prompt_length is 0" oneof:"error left right" doc:"handling of an initial prompt longer than max_prompt_length: error drops the episode, right truncates the end of its observation, left the beginning"`
 	Template    map[string]any `yaml:"apply_chat_template_kwargs" owner:"learner" doc:"variables for the model's chat template, such as enable_thinking; strftime_now is the time that it is told, such as 2026-01-31; one that the template does not read is refused unless it is false"`
 	DropLong    bool           `yaml:"filter_overlong_prompts" doc:"before the first step, reset every environment of train_files and val_files once and drop those whose initial prompt is longer than max_prompt_length; otherwise their episodes fail when they are played. An environment that cannot be reset ends the run. total_epochs counts steps before this filter"`
 	MaxPrompt   int            `yaml:"max_prompt_length" count:"0" doc:"maximum length of a conversation's initial prompt (instructions and first observation) in tokens; 0 is no limit"`
@@ -167,7 +167,7 @@ type RolloutConfig struct {
 	Trajectories    int     `yaml:"n_trajectory" owner:"trainer" count:"positive" doc:"episodes per start state"`
 	MultiTurnReward bool    `yaml:"use_multi_turn_reward" owner:"trainer" doc:"put each turn's reward on the turn's last token instead of the sum on the row's last token"`
 	LossMask        bool    `yaml:"use_loss_mask" owner:"trainer" doc:"exclude tokens that the model did not write from the losses"`
-	GAEMask         bool    `yaml:"use_gae_mask" owner:"trainer" doc:"exclude tokens that the model did not write from the recursion of masked_gae"`
+	GAEMask         bool    `yaml:"use_gae_mask" owner:"trainer" doc:"masked_gae needs it: its recursion leaves out the tokens that the model did not write. Other estimators do not read it"`
 	WindowSize      *int    `yaml:"window_size" owner:"trainer" count:"0" doc:"with trainer.harness window: previous turns in the model's context besides the current one; 0 is the current turn only; null is no window (harness concat shows all turns)"`
 	MaxTrajectory   int     `yaml:"max_trajectory_length" owner:"trainer" count:"0" doc:"maximum length of a conversation in tokens, its initial prompt included, and so needs data.max_prompt_length; an episode without room for another response ends, or with harness compact is summarised. 0 uses the model's limit"`
 	UseService      bool    `yaml:"use_service" owner:"run" doc:"run environments on a service at base_url, with the protocol of the full VAGEN system; env.name may then be any environment of the service"`
@@ -210,7 +210,7 @@ type CriticMemoryConfig struct {
 // BatchConfig sets the size of micro-batches, the part of a mini-batch that goes
 // through the network at once. It changes results only through rounding.
 type BatchConfig struct {
-	MicroRows   int  `yaml:"ppo_micro_batch_size_per_gpu" null:"0" count:"0" unit:"rows" doc:"rows, or packed sequences of several short rows, per micro-batch; null is as many as model.micro_tokens allows"`
+	MicroRows   int  `yaml:"ppo_micro_batch_size_per_gpu" null:"0" count:"0" noted:"actor_rollout_ref.actor.use_dynamic_bsz is true" unit:"rows" doc:"rows, or packed sequences of several short rows, per micro-batch; null is as many as model.micro_tokens allows"`
 	Dynamic     bool `yaml:"use_dynamic_bsz" doc:"size micro-batches by ppo_max_token_len_per_gpu instead of by rows"`
 	MicroTokens int  `yaml:"ppo_max_token_len_per_gpu" count:"positive" noted:"actor_rollout_ref.actor.use_dynamic_bsz is false" unit:"tokens" doc:"tokens per micro-batch with use_dynamic_bsz"`
 }
@@ -287,8 +287,8 @@ type SamplingConfig struct {
 type ValConfig struct {
 	Episodes    int     `yaml:"n" count:"positive" unit:"episodes" doc:"episodes of each validation level"`
 	Temperature float64 `yaml:"temperature" range:"0,1e+06" must:"be in [1e-9, 1e6], or 0" doc:"divides the logits; 0 is greedy"`
-	TopP        float64 `yaml:"top_p" range:"0,1" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
-	TopK        int     `yaml:"top_k" range:"-1,1e18" must:"be -1 or more" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
+	TopP        float64 `yaml:"top_p" range:"0,1" noted:"actor_rollout_ref.rollout.val_kwargs.temperature is 0" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
+	TopK        int     `yaml:"top_k" range:"-1,1e18" must:"be -1 or more" noted:"actor_rollout_ref.rollout.val_kwargs.temperature is 0" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
 }
 
 // CriticPath returns the folder of a separate critic's weights: critic.model.path, "" if there is
@@ -304,15 +304,15 @@ func (c *Config) CriticPath() string {
 type CriticConfig struct {
 	Kind        string            `yaml:"kind" owner:"trainer" oneof:"separate shared none" noted:"" doc:"separate (its own model), shared (a head on the policy) or none"`
 	Model       CriticModelConfig `yaml:"model" owner:"learner"`
-	Optim       OptimConfig       `yaml:"optim" owner:"trainer"`
+	Optim       OptimConfig       `yaml:"optim" owner:"trainer" noted:"critic.kind is none; critic.kind is shared, which is updated together with the policy"`
 	MiniBatch   *int              `yaml:"ppo_mini_batch_size" owner:"trainer" count:"positive" doc:"episodes per optimiser step of a separate critic; null uses the actor's"`
 	Epochs      *int              `yaml:"ppo_epochs" owner:"trainer" count:"positive" doc:"passes of a separate critic over a step's episodes; null uses the actor's"`
 	Shuffle     *bool             `yaml:"shuffle" owner:"trainer" doc:"shuffle the episodes of a separate critic's mini-batches; null uses the actor's"`
 	GradClip    *float64          `yaml:"grad_clip" owner:"trainer" range:"0,1e+12" doc:"maximum global norm of a separate critic's gradient; null uses the actor's"`
 	NormLimit   *float64          `yaml:"grad_norm_threshold" owner:"trainer" range:"0,1e+12" idle:"critic.kind is shared, which is updated together with the policy" doc:"skip optimiser steps of a separate critic whose gradient norm is at least this; 0 disables it, null uses the actor's"`
-	MicroRows   int               `yaml:"ppo_micro_batch_size_per_gpu" null:"0" count:"0" owner:"learner" unit:"rows" doc:"as for the actor, for a separate critic; null uses the actor's"`
-	Dynamic     *bool             `yaml:"use_dynamic_bsz" owner:"learner" doc:"as for the actor, for a separate critic; null uses the actor's"`
-	MicroTokens int               `yaml:"ppo_max_token_len_per_gpu" count:"positive" owner:"learner" unit:"tokens" doc:"as for the actor, for a separate critic"`
+	MicroRows   int               `yaml:"ppo_micro_batch_size_per_gpu" null:"0" count:"0" owner:"learner" noted:"critic.kind is none; critic.kind is shared, which is updated together with the policy" unit:"rows" doc:"as for the actor, for a separate critic; null uses the actor's"`
+	Dynamic     *bool             `yaml:"use_dynamic_bsz" owner:"learner" noted:"critic.kind is none; critic.kind is shared, which is updated together with the policy" doc:"as for the actor, for a separate critic; null uses the actor's"`
+	MicroTokens int               `yaml:"ppo_max_token_len_per_gpu" count:"positive" owner:"learner" noted:"critic.kind is none; critic.kind is shared, which is updated together with the policy" unit:"tokens" doc:"as for the actor, for a separate critic"`
 	ValueClip   float64           `yaml:"cliprange_value" owner:"trainer" range:"0,1e+12" doc:"maximum change of a value from the old value (value clipping); 0 disables it"`
 	ValueCoef   float64           `yaml:"value_coef" owner:"trainer" range:"0,1e+12" doc:"weight of the value loss"`
 	OnTurnEnds  bool              `yaml:"use_reward_mask" owner:"trainer" doc:"train the critic on turn ends only; required by turn_wise_gae"`

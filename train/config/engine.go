@@ -30,7 +30,7 @@ type EngineConfig struct {
 	ServerDir string `yaml:"server_sync_dir" null:"" doc:"path of sync_dir as the servers see it; null is the same path"`
 
 	CheckResponses int     `yaml:"check_responses" count:"0" doc:"responses whose log-probs are compared with the learner's before training; 0 compares none"`
-	CheckLimit     float64 `yaml:"check_limit" range:"0,1e+12" doc:"largest mean absolute difference of these log-probs with which the run starts"`
+	CheckLimit     float64 `yaml:"check_limit" idle:"actor_rollout_ref.rollout.engine.addresses is empty; actor_rollout_ref.rollout.engine.check_responses is 0" range:"0,1e+12" doc:"largest mean absolute difference of these log-probs with which the run starts"`
 }
 
 // The values of mixed_versions.

@@ -17,7 +17,7 @@ type LoggingConfig struct {
 	Prometheus string   `yaml:"prometheus_address" resume:"free" doc:"host:port of the /metrics endpoint, when logger has prometheus"`
 
 	LogEpisodes int     `yaml:"log_val_generations" count:"0" resume:"free" doc:"number of validation episodes to save with their images, selected by val_log_select; 0 is none"`
-	ValSelect   string  `yaml:"val_log_select" oneof:"balanced first failures successes worst best" resume:"free" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
+	ValSelect   string  `yaml:"val_log_select" oneof:"balanced first failures successes worst best" noted:"trainer.log_val_generations is 0" resume:"free" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
 	ValRatio    float64 `yaml:"val_log_success_ratio" range:"0,1" resume:"free" doc:"target share of successes for balanced, in [0, 1]"`
 
 	RolloutDir    *string        `yaml:"rollout_data_dir" doc:"folder for the episodes of every training step, step_<n>.parquet each; null writes none"`
@@ -31,8 +31,8 @@ type LoggingConfig struct {
 type LogImageConfig struct {
 	Enable     bool `yaml:"enable" doc:"store images as PNG files in the folder images next to the episodes of rollout_data_dir and validation_data_dir, each once, named by a hash of its content; otherwise only the names are stored"`
 	MaxPending int  `yaml:"max_pending" count:"positive" resume:"free" doc:"steps whose episodes may wait to be written while training continues; training waits when there are more"`
-	Level      int  `yaml:"png_compress_level" range:"0,9" must:"be from 0 to 9" doc:"PNG compression: 0 (none), 1 (fastest), 2 to 8 (default) or 9 (smallest)"`
-	Quota      int  `yaml:"disk_quota_mb" count:"0" doc:"maximum megabytes of images in a folder; further images are not stored, with a warning. 0 is no limit"`
+	Level      int  `yaml:"png_compress_level" noted:"trainer.log_image.enable is false" range:"0,9" must:"be from 0 to 9" doc:"PNG compression: 0 (none), 1 (fastest), 2 to 8 (default) or 9 (smallest)"`
+	Quota      int  `yaml:"disk_quota_mb" count:"0" noted:"trainer.log_image.enable is false" doc:"maximum megabytes of images in a folder; further images are not stored, with a warning. 0 is no limit"`
 }
 
 func defaultLogging() LoggingConfig {

@@ -59,10 +59,19 @@ func (c *Config) Placement() reward.Placement {
 // an episode's turns are combined. If the environment's block state_reward is enabled
 // it decides, otherwise reward.credit_site and reward.aggregation.
 func (c *Config) Credit() (site, aggregation string) {
-	if block, _, err := judge.TakeStateReward(c.Env.Config); err == nil && block.Enabled() {
+	if block := c.stateReward(); block.Enabled() {
 		return block.Site, block.Aggregation
 	}
 	return c.Reward.Site, c.Reward.Aggregate
+}
+
+// stateReward is the block of the environment; nil if there is none, or it has errors.
+func (c *Config) stateReward() *judge.StateReward {
+	block, _, err := judge.TakeStateReward(c.Env.Config)
+	if err != nil {
+		return nil
+	}
+	return block
 }
 
 // Normalizer returns the configured normaliser, nil for none.

@@ -28,7 +28,7 @@ type SpikeConfig struct {
 	Window       int     `yaml:"window" count:"positive" idle:"stability.spike.metric is null" doc:"number of previous steps to compare with; nothing is detected before half of them exist"`
 	Deviations   float64 `yaml:"deviations" range:"1,1e+12" idle:"stability.spike.metric is null" doc:"distance from the mean of the window, in standard deviations, that is a spike"`
 	Action       string  `yaml:"action" oneof:"warn rollback stop" idle:"stability.spike.metric is null" doc:"warn, rollback (return to the newest checkpoint and continue with other episodes) or stop"`
-	MaxRollbacks int     `yaml:"max_rollbacks" count:"0" idle:"stability.spike.metric is null" doc:"maximum rollbacks of a run; another spike stops it"`
+	MaxRollbacks int     `yaml:"max_rollbacks" count:"0" idle:"stability.spike.metric is null; stability.spike.action is warn; stability.spike.action is stop" doc:"maximum rollbacks of a run; another spike stops it"`
 }
 
 // EarlyConfig stops a run that no longer improves.

@@ -58,7 +58,57 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 		"algorithm.self_distillation.teacher")
 	when(c.Run.Queue != "" && c.Run.Queue != QueueEmbedded, "run.queue", "is the URL of a server", queueKey+".listen", queueKey+".sync")
 
+	c.unreadAlarms(r, when)
+
 	noted = true
+	c.unreadNoted(r, when)
+	if s := &c.SFT; c.Trainer.Stage != StageRL {
+		when(len(s.ValFiles) > 0, "sft.val_files", "give the examples for validation", "sft.val_fraction")
+		when(s.Steps != StepsFromEpochs, "sft.total_training_steps", fmt.Sprintf("is %d, which overrides it", s.Steps), "sft.total_epochs")
+		optim("sft.optim", &s.Optim)
+	}
+	return append(out, settings.Idle(c)...)
+}
+
+// unreadAlarms lists limits of metrics that are not measured.
+func (c *Config) unreadAlarms(r Registries, when func(idle bool, by, why string, keys ...string)) {
+	alarms := &c.Stability.Alarms
+	when(alarms.MaxEqual != nil && c.Rollout.Trajectories == 1, "rollout_manager.n_trajectory", "is 1",
+		"stability.alarms.max_equal_groups")
+	measured, err := r.MetricNames(c)
+	for _, a := range alarms.Thresholds() {
+		metric := map[string]string{"reward_variance/zero_share": "reward_variance", "template/repeated": "template_collapse",
+			"trend/response_length": "response_length"}[a.Metric]
+		when(err == nil && a.Limit != nil && metric != "" && !slices.Contains(measured, metric), "trainer.metrics",
+			"has no "+metric, "stability.alarms."+a.Key)
+	}
+}
+
+// unreadNoted lists settings that files of VAGEN and presets have also where they have no effect, and those that only
+// vagen eval reads then.
+func (c *Config) unreadNoted(r Registries, when func(idle bool, by, why string, keys ...string)) {
+	actor, critic, model, data := &c.Agent.Actor, &c.Critic, &c.Model, &c.Data
+	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil {
+		when(spec.Mask != advantage.MaskGAE, "algorithm.adv_estimator", spec.Name+" does not read it; masked_gae does",
+			"rollout_manager.use_gae_mask")
+	}
+	dynamic := actor.Dynamic
+	if critic.Dynamic != nil {
+		dynamic = *critic.Dynamic
+	}
+	when(dynamic && critic.Kind == "separate", "critic.use_dynamic_bsz", "is true", "critic.ppo_micro_batch_size_per_gpu")
+	when(!dynamic && critic.Kind == "separate", "critic.use_dynamic_bsz", "is false", "critic.ppo_max_token_len_per_gpu")
+	when(c.UsesEngine(), EngineKey+".addresses", "has servers, which generate", "model.cache_tokens",
+		"model.tokens_per_call", "model.draft_tokens")
+	when(model.Devices != 0, "model.devices", fmt.Sprintf("is %d", model.Devices), "trainer.n_gpus_per_node")
+	when(model.Devices == 1 && model.Nodes == 1, "model.devices", "is 1", "model.part_per_device")
+	when(c.Rollout.UseService, "rollout_manager.use_service",
+		"is true; the number of requests at a time is rollout_manager.max_workers", "run.workers")
+	when(c.Trainer.Steps != StepsFromEpochs, "trainer.total_training_steps",
+		fmt.Sprintf("is %d, which overrides it", c.Trainer.Steps), "trainer.total_epochs")
+	when(c.stateReward().Enabled(), "env.config.state_reward", "has its own", "reward.credit_site", "reward.aggregation")
+	when(len(data.TrainFiles) == 0 && len(data.ValFiles) == 0, "data.train_files", "is empty, and so is data.val_files",
+		"data.base_seed")
 	when(!c.UsesReference(), "actor_rollout_ref.actor.use_kl_loss", "is false, so that there is no reference policy",
 		"actor_rollout_ref.ref.fsdp_config.param_offload", "actor_rollout_ref.ref.model.path", RefEngineKey+".addresses")
 	when(c.ServesReference(), RefEngineKey+".addresses", "has servers, so that there is no reference policy in this process",
@@ -68,14 +118,8 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 	when(c.Run.Queue != "", "run.queue", "is set; the number of episodes at a time is that of vagen worker --workers", "run.workers")
 	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select", "is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")
 	when(!c.Trainer.Logs(LogPrometheus), "trainer.logger", "has no prometheus", "trainer.prometheus_address")
-	when(len(c.Data.TrainFiles) > 0, "data.train_files", "give the start states", "env.train_seed")
-	when(len(c.Data.ValFiles) > 0, "data.val_files", "give the start states", "env.val_seed")
-	if s := &c.SFT; c.Trainer.Stage != StageRL {
-		when(len(s.ValFiles) > 0, "sft.val_files", "give the examples for validation", "sft.val_fraction")
-		when(s.Steps != StepsFromEpochs, "sft.total_training_steps", fmt.Sprintf("is %d, which overrides it", s.Steps), "sft.total_epochs")
-		optim("sft.optim", &s.Optim)
-	}
-	return append(out, settings.Idle(c)...)
+	when(len(data.TrainFiles) > 0, "data.train_files", "give the start states", "env.train_seed")
+	when(len(data.ValFiles) > 0, "data.val_files", "give the start states", "env.val_seed")
 }
 
 // unreadSchedules lists the schedules of what the run does not have.

@@ -254,6 +254,55 @@ func TestSettingsThatOthersSwitchOffAreRefused(t *testing.T) {
 	require.Contains(t, c.Notes[0].String(), "actor_rollout_ref.model.lora_rank is 0")
 }
 
+// TestSettingsThatOthersSwitchOffAreNotSilent: the first one gets an error, or a note if files of VAGEN have it anyway.
+func TestSettingsThatOthersSwitchOffAreNotSilent(t *testing.T) {
+	const (
+		actor, val = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout.val_kwargs."
+		shared     = " critic.kind=shared"
+		block      = " env.config.state_reward.state_estimation.enable=true env.config.state_reward.scorer=rules"
+		servers    = " actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.engine.addresses=[http://h:1]"
+	)
+	noted := []string{
+		"critic.optim.lr=0.5" + shared, "critic.optim.beta1=0.5" + shared, "critic.ppo_micro_batch_size_per_gpu=2" + shared,
+		"critic.use_dynamic_bsz=true" + shared, "critic.ppo_max_token_len_per_gpu=9" + shared,
+		"critic.ppo_max_token_len_per_gpu=9", "critic.ppo_micro_batch_size_per_gpu=2 critic.use_dynamic_bsz=true",
+		actor + "ppo_micro_batch_size_per_gpu=2 " + actor + "use_dynamic_bsz=true",
+		val + "top_p=0.5 " + val + "temperature=0", val + "top_k=5 " + val + "temperature=0",
+		"reward.credit_site=section_end" + block, "reward.aggregation=episode_mean" + block,
+		"rollout_manager.use_gae_mask=false", "run.workers=3 rollout_manager.use_service=true",
+		"data.shuffle=false", "data.base_seed=3", "data.truncation=left", "data.pools.unseen=0 data.pools.share=0.5",
+		"trainer.total_epochs=3", "trainer.n_gpus_per_node=4 model.devices=1", "trainer.best_actor_metric=val/success",
+		"trainer.max_actor_ckpt_to_keep=3 trainer.remove_previous_ckpt_in_save=true",
+		"trainer.max_critic_ckpt_to_keep=1 trainer.max_critic_ckpt_to_keep=null" + shared,
+		"trainer.val_log_select=worst trainer.log_val_generations=0", "trainer.log_image.png_compress_level=1",
+		"trainer.log_image.disk_quota_mb=1", "huggingface_hub.private=true", "huggingface_hub.upload_contents=[adapter]",
+		"model.cache_tokens=9" + servers, "model.tokens_per_call=2" + servers, "model.draft_tokens=1" + servers,
+		"model.node_timeout=9", "model.part_per_device=true model.devices=1", "model.shard_weights=true model.devices=1",
+		"model.compile_cache=off model.backend=go",
+	}
+	for _, set := range noted {
+		args := strings.Fields(set)
+		key, _, _ := strings.Cut(args[0], "=")
+		c, err := config.Load("", append([]string{"env=x"}, args...)...)
+		require.NoError(t, err, set)
+		require.True(t, slices.ContainsFunc(c.Notes, func(n config.Note) bool { return slices.Contains(n.Keys, key) }), set)
+	}
+	for _, set := range []string{
+		"stability.spike.max_rollbacks=9 stability.spike.metric=actor/entropy",
+		"stability.alarms.max_equal_groups=0.5", "stability.alarms.min_length=0.5 trainer.metrics=[none]",
+		"stability.alarms.max_equal_groups=0.5 trainer.metrics=[entropy] rollout_manager.n_trajectory=2",
+		"actor_rollout_ref.rollout.engine.check_limit=1 actor_rollout_ref.rollout.engine.check_responses=0" + servers,
+	} {
+		args := strings.Fields(set)
+		key, _, _ := strings.Cut(args[0], "=")
+		_, err := config.Load("", append([]string{"env=x"}, args...)...)
+		require.ErrorContains(t, err, key+" is ", set)
+		require.NotContains(t, err.Error(), "\n", set)
+	}
+	_, err := config.Load("", "env=x", "stability.alarms.max_equal_groups=null", "trainer.metrics=[none]")
+	require.NoError(t, err, "an alarm that is off needs no metric")
+}
+
 // TestPresetsGiveWayToAnotherEstimatorAndLoss: a preset's settings for its own estimator
 // and loss do not contradict those that a run uses, and the run's file loads again.
 func TestPresetSettingsReturnToDefaultsWithAnotherEstimatorOrLoss(t *testing.T) {
