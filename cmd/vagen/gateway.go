@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -46,6 +47,7 @@ On SIGTERM or Ctrl-C no further episode is opened, those that are played go on f
 
 // gatewayOptions holds the flags.
 type gatewayOptions struct {
+	given            func(func(*flag.Flag)) // those of the command line
 	model, out, addr string
 	engines          cli.StringList
 	kind             string
@@ -59,6 +61,7 @@ type gatewayOptions struct {
 }
 
 func (g *gatewayOptions) flags(f *flag.FlagSet) {
+	g.given = f.Visit
 	f.StringVar(&g.model, "model", "", "`folder` or id on the hub of the model; with --engine of its tokenizer")
 	f.Var(&g.engines, "engine", "`URL` of a server that generates; may be repeated")
 	f.StringVar(&g.kind, "engine-kind", string(engine.VLLM), "what the servers are: vllm or sglang")
@@ -98,7 +101,22 @@ func (g *gatewayOptions) check() error {
 	if err := g.player.Sampling.Check(); err != nil {
 		return cli.Usagef("--temperature and --top-p: %w", err)
 	}
-	return nil
+	return g.checkPlace()
+}
+
+// checkPlace refuses flags of servers without --engine, and those of a model in this process with it.
+func (g *gatewayOptions) checkPlace() (err error) {
+	own := flag.NewFlagSet("", flag.ContinueOnError)
+	modelFlags(own)
+	g.given(func(f *flag.Flag) {
+		switch {
+		case len(g.engines) == 0 && strings.HasPrefix(f.Name, "engine-"):
+			err = cli.Usagef("--%s is set without --engine, the server that it is about", f.Name)
+		case len(g.engines) > 0 && own.Lookup(f.Name) != nil:
+			err = cli.Usagef("--%s is set beside --engine: servers generate, not the model in this process", f.Name)
+		}
+	})
+	return err
 }
 
 func (g *gatewayOptions) serve(ctx context.Context, c *cli.Call) error {

@@ -109,6 +109,8 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 		"--episode-timeout -1s":         "--model m --out o --episode-timeout -1s",
 		"temperature is NaN, must be":   "--model m --out o --temperature NaN",
 		"top-p is 1.5, must be":         "--model m --out o --top-p 1.5",
+		"--engine-kind is set without":  "--model m --out o --engine-kind sglang",
+		"--bf16 is set beside --engine": "--model m --out o --engine http://h:1 --bf16",
 	} {
 		line := append([]string{"gateway", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)
 		require.Contains(t, refuse(t, line...), want)

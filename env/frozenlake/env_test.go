@@ -176,7 +176,8 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`desc row 0 column 1 is 'X'`:             {"desc": []any{"SX", "FG"}},
 		`2 goals and 0 starts`:                   {"desc": []any{"GF", "FG"}},
 		`map_seed`:                               {"map_seed": -1},
-		`"map_seed": bad option: 3, but desc`:    {"desc": []any{"SF", "FG"}, "map_seed": 3},
+		`but size, p or map_seed is set`:         {"desc": []any{"SF", "FG"}, "map_seed": 3},
+		`gives the map, but size`:                {"desc": []any{"SF", "FG"}, "size": 8},
 		`much (string), must be a finite number`: {"format_reward": "much"},
 	})
 }

@@ -69,11 +69,10 @@ func (o *Options) Validate() error {
 	if o.MapSeed != nil && *o.MapSeed < 0 {
 		c.Bad("map_seed", "%d, must not be negative", *o.MapSeed)
 	}
-	if o.MapSeed != nil && len(o.Desc) > 0 {
-		c.Bad("map_seed", "%d, but desc gives the map; leave one of them out", *o.MapSeed)
-	}
-	if len(o.Desc) == 0 {
+	if d := DefaultOptions(o.Rules); len(o.Desc) == 0 {
 		c.Within("size", float64(o.Size), minSize, maxSize)
+	} else if o.MapSeed != nil || o.Size != d.Size || o.P != d.P {
+		c.Bad("desc", "%q gives the map, but size, p or map_seed is set; leave them out", o.Desc)
 	}
 	if o.Rules == env.Legacy && o.SlipProb != 0 {
 		c.Bad("slip_prob", "%v, but the legacy rules have is_slippery only", o.SlipProb)

@@ -91,8 +91,13 @@ func (o *Options) Validate() error {
 	if o.MinSolution != nil && o.Rules == env.Legacy {
 		c.Bad("min_solution_steps", "%v, but the legacy rules accept every room", *o.MinSolution)
 	}
-	if o.HeldOut < 0 || o.HeldOut > 0 && len(o.Desc) > 0 {
-		c.Bad("held_out", "%d, must be 0 or more, and 0 with desc, which is the room of all seeds", o.HeldOut)
+	if o.HeldOut < 0 {
+		c.Bad("held_out", "%d, must be 0 or more", o.HeldOut)
+	}
+	if d := DefaultOptions(o.Rules); len(o.Desc) > 0 &&
+		(o.HeldOut > 0 || o.MinSolution != nil || o.Room != d.Room || o.Boxes != d.Boxes) {
+		c.Bad("desc", "%q is the room of all seeds, but held_out, dim_room, num_boxes or min_solution_steps is set; "+
+			"leave them out", o.Desc)
 	}
 	options.Unread(c, o.Rules, *o, DefaultOptions(o.Rules))
 	return c.Err()

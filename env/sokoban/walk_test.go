@@ -96,6 +96,7 @@ func TestHeldOutRoomsBelongToTheirSeeds(t *testing.T) {
 	for _, bad := range []func(*Options){
 		func(o *Options) { o.HeldOut = -1 },
 		func(o *Options) { o.HeldOut, o.Desc = 3, []string{"#####", "#PXO#", "#####"} },
+		func(o *Options) { o.HeldOut, o.Boxes, o.Desc = 0, 2, []string{"#####", "#PXO#", "#####"} },
 	} {
 		o := small(0)
 		bad(&o)

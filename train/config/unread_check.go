@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -46,6 +47,9 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 	for _, u := range c.unreadSettings(r) {
 		value, about := now[u.Path], u.By+" "+u.Why
 		g, given := in.given[u.Path]
+		if !given {
+			g, given = in.part(u.Path)
+		}
 		isDefault := reflect.DeepEqual(value, defaults[u.Path])
 		switch {
 		case (!given || g.Base) && (isDefault || u.Noted):
@@ -76,6 +80,17 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 		in.unread = append(in.unread, err)
 	}
 	return notes
+}
+
+// part returns the first entry of a mapping that was given alone, under the name of the mapping.
+func (in *loaded) part(key string) (g settings.Given, ok bool) {
+	for _, name := range slices.Sorted(maps.Keys(in.given)) {
+		if g = in.given[name]; strings.HasPrefix(name, key+".") && !g.Base {
+			g.Name = key
+			return g, true
+		}
+	}
+	return settings.Given{}, false
 }
 
 // idle returns warnings about given settings that have no effect because of others.

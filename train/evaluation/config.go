@@ -306,9 +306,8 @@ func (e *Plan) backend() (BackendConfig, []error) {
 		bad.OneOf("api", b.API, apis...)
 	}
 	programs := config.ModelConfig{Backend: b.Engine, Autotune: b.Autotune, AutotuneSum: b.AutotuneSum, PerCall: b.PerCall}
-	if programs.CheckPrograms(&bad, "", "engine"); b.API != local && programs != (config.ModelConfig{Backend: b.Engine}) {
-		bad.Say("api is %q, but autotune, autotune_sha256 or tokens_per_call is set, which only a local model has", b.API)
-	}
+	programs.CheckPrograms(&bad, "", "engine")
+	b.misplaced(&bad, given)
 	if b.Model == "" {
 		bad.Say("model is empty")
 	}
@@ -320,6 +319,19 @@ func (e *Plan) backend() (BackendConfig, []error) {
 		out[i] = fmt.Errorf("backends.%s: %w", name, err)
 	}
 	return b, out
+}
+
+// misplaced reports the given settings that only a local model has, or only one behind an API.
+func (b *BackendConfig) misplaced(bad *field.Checks, given map[string]any) {
+	kind := map[bool]string{true: "a local model", false: "a model behind an API"}
+	for _, k := range settings.Keys(b) {
+		key, _, _ := strings.Cut(k.Path, ".")
+		own := strings.HasPrefix(k.Doc, "local: ")
+		if _, set := given[key]; set && own != (b.API == local) && !slices.Contains([]string{"api", "model", "name"}, key) {
+			bad.Say("api is %q, but %s is set, which only %s has", b.API, key, kind[own])
+			delete(given, key) // a block has several settings
+		}
+	}
 }
 
 // local is the backend of a model in this process.

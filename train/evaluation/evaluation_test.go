@@ -341,8 +341,12 @@ func TestALocalModelHasTheProgramsOfTraining(t *testing.T) {
 		require.ErrorIs(t, err, config.ErrConfig, set)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = Load(path, []string{"backends.sglang.tokens_per_call=2"})
-	require.ErrorContains(t, err, "which only a local model has")
+	_, err = Load(path, []string{"backends.sglang.tokens_per_call=2", "backends.sglang.bfloat16=true"})
+	require.ErrorContains(t, err, `api is "openai", but bfloat16 is set, which only a local model has`)
+	require.ErrorContains(t, err, "tokens_per_call is set, which only a local model has")
+	_, err = Load(path, []string{"run.backend=local", key + "budget=2", key + "price={prompt: 1, completion: 2}"})
+	require.ErrorContains(t, err, `api is "local", but budget is set, which only a model behind an API has`)
+	require.Equal(t, 1, strings.Count(err.Error(), "price is set"))
 }
 
 // TestAnEvaluationIsCheckedWithASampleTurn: a local model whose template opens a thought cannot

@@ -90,6 +90,9 @@ func TestCreateNamesWhatIsNotPositive(t *testing.T) {
 	err = create.Model(t.TempDir(), create.Shape{Family: "gpt2"}, nil, 1)
 	require.ErrorIs(t, err, create.ErrShape)
 	assert.ErrorContains(t, err, "qwen2_5_vl")
+	s := smallShape("llama")
+	s.Linear.KeyHeads = 2
+	require.ErrorContains(t, create.Model(t.TempDir(), s, nil, 1), "llama has no delta nets")
 }
 
 func TestARefusedShapeLeavesNoFolder(t *testing.T) {

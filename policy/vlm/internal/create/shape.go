@@ -168,6 +168,9 @@ func Config(s Shape, tok *tokenizer.Tokenizer) (map[string]any, error) {
 		return nil, fmt.Errorf("%w: family is %q, must be one of %q", ErrShape, s.Family,
 			slices.Sorted(maps.Keys(architectures)))
 	}
+	if s.Linear != (LinearShape{}) && family != model.Qwen35 && family != model.Qwen35Text {
+		return nil, fmt.Errorf("%w: Linear is %+v, must be empty: %s has no delta nets", ErrShape, s.Linear, family)
+	}
 	if s.MaxPositions < 1 { // in a config it would mean no limit
 		return nil, fmt.Errorf("%w: MaxPositions is %d, must be positive", ErrShape, s.MaxPositions)
 	}
