@@ -13,7 +13,7 @@
 //	err = r.Train(ctx)
 //
 // Options replace parts: the learner, the environments, additional sinks, and estimators,
-// filters, harnesses and metrics by name.
+// filters, harnesses, losses and metrics by name.
 //
 // The package also reads and writes a run's folder (Folder, Checkpoints). Package train/replay
 // repeats recorded steps, package train/evaluation evaluates.

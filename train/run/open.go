@@ -39,8 +39,8 @@ type Options struct {
 	// Envs are the environments; nil is those of the library, or with
 	// rollout_manager.use_service those of a service.
 	Envs *env.Registry
-	// Registries resolve the configuration's names of estimators, filters, harnesses and
-	// metrics. The zero value contains the built-in entries.
+	// Registries resolve the configuration's names of estimators, filters, harnesses, losses
+	// and metrics. The zero value contains the built-in entries.
 	Registries config.Registries
 	// Sinks receive the run's events beside the sinks that trainer.logger names. Close
 	// does not close them.

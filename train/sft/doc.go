@@ -20,9 +20,10 @@
 // tokens of recorded episodes that were forced, have weight 0. The loss of a batch is
 //
 //	token-mean            Σ w·ℓ / Σ w over all tokens of the batch
+//	token-count           Σ w·ℓ / the number of tokens with w above 0
 //	seq-mean-token-mean   the mean over rows of Σ w·ℓ / Σ w of the row
 //
-// with ℓ the negative log-prob of a token.
+// with ℓ the negative log-prob of a token, times its probability if sft.loss_type is dft.
 //
 // # Determinism
 //

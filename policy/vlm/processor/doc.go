@@ -1,5 +1,5 @@
 // Package processor converts images to the patches that the vision towers of
-// Qwen2-VL, Qwen2.5-VL and Qwen3-VL read, bit for bit as transformers does with
+// Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5 read, bit for bit as transformers does with
 // Pillow up to version 12.
 //
 // An image goes through five steps: 8-bit RGB with transparency composited over white; the

@@ -1,5 +1,5 @@
 // Package tokenizer converts text to token ids and back for the byte-level BPE
-// vocabularies of the Qwen2, Qwen3, Llama 3 and SmolLM families, and renders
+// vocabularies of the Qwen2, Qwen3, Qwen3.5, Llama 3 and SmolLM families, and renders
 // conversations the way their chat templates do.
 //
 // [Load] reads a model folder in the Hugging Face layout. Settings of tokenizer.json
