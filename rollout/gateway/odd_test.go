@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -79,6 +81,10 @@ func TestOddRequestsCorruptNoRow(t *testing.T) {
 				require.Equal(t, c.path != messages, strings.Contains(w.Body.String(), `"param":`), w.Body)
 			}
 		}
+		w := httptest.NewRecorder()
+		part := iotest.ErrReader(io.ErrUnexpectedEOF) // of a client that is gone
+		e.gate.server.Handler.ServeHTTP(w, httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+chat, part))
+		require.Equal(t, 408, w.Code)
 		twice := `{"messages": [{"role": "user", "content": "twice"}]}`
 		var both sync.WaitGroup
 		for range 2 {
@@ -89,7 +95,7 @@ func TestOddRequestsCorruptNoRow(t *testing.T) {
 			{"role": "assistant", "content": "four"}, {"role": "user", "content": "go on"}]}`
 		sendTo(&cutting{httptest.NewRecorder(), 2}, e, chat, stream)
 		sendTo(httptest.NewRecorder(), e, chat, stream)
-		w := httptest.NewRecorder()
+		w = httptest.NewRecorder()
 		sendTo(w, e, "/finish", `{"reward": 1}`)
 		require.Equal(t, 200, w.Code)
 		w = httptest.NewRecorder()

@@ -140,6 +140,9 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	write(w, e.Status, json.RawMessage(p.Body(e)))
 }
 
+// errBody is about a client that is gone, or too slow. One that still listens sends the request again.
+var errBody = failure(http.StatusRequestTimeout, "", "the body did not arrive")
+
 // body reads a request's body.
 func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
@@ -147,7 +150,7 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64) ([]by
 	if errors.As(err, &long) {
 		return nil, failure(http.StatusRequestEntityTooLarge, "", "the body has more than %d bytes", most)
 	} else if err != nil {
-		return nil, refusal("", "the body could not be read: %v", err)
+		return nil, errBody
 	}
 	return raw, nil
 }
@@ -161,7 +164,9 @@ func (g *Gateway) protocol(p dialect.Protocol) http.HandlerFunc {
 			q, bad = p.Decode(raw)
 		}
 		if bad != nil {
-			e.mark("agent/bad_requests")
+			if bad != errBody {
+				e.mark("agent/bad_requests")
+			}
 			return bad
 		}
 		count := r.Header.Get("X-Stainless-Retry-Count")
