@@ -59,7 +59,8 @@ func (a *Answer) finish() string {
 func (a *Answer) usage(prompt, answer string) object {
 	return object{
 		prompt + "_tokens": a.Read, answer + "_tokens": a.Wrote, "total_tokens": a.Read + a.Wrote,
-		prompt + "_tokens_details": object{"cached_tokens": 0}, answer + "_tokens_details": object{"reasoning_tokens": 0},
+		prompt + "_tokens_details": object{"cached_tokens": 0, "cache_write_tokens": 0},
+		answer + "_tokens_details": object{"reasoning_tokens": 0},
 	}
 }
 

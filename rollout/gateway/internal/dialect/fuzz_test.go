@@ -190,6 +190,16 @@ func TestManyTextsTakeNoTime(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20))
 }
 
+// TestManyValuesAreRefused: decoded, those of a body at the limit of its size would take gigabytes.
+func TestManyValuesAreRefused(t *testing.T) {
+	for p, field := range map[Protocol]string{Chat: "messages", Responses: "input", Messages: "tools"} {
+		_, err := p.Decode([]byte(`{"` + field + `": [` + strings.Repeat("{},", maxValues+1) + `{}]}`))
+		require.ErrorContains(t, err, "more than 262144 values")
+	}
+	_, err := Chat.Decode([]byte(`{"messages": [{"role": "user", "content": "` + strings.Repeat(",", maxValues+1) + `"}]}`))
+	require.NoError(t, err)
+}
+
 // TestAnImageOfTheAssistantIsKept: a message with nothing else is not empty.
 func TestAnImageOfTheAssistantIsKept(t *testing.T) {
 	r, err := Chat.Decode([]byte(`{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [
@@ -197,4 +207,10 @@ func TestAnImageOfTheAssistantIsKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.Messages, 3)
 	require.Len(t, r.Messages[1].Images, 1)
+}
+
+// TestUsageHasWhatClientsRequire: the types of openai-python have no default for these fields.
+func TestUsageHasWhatClientsRequire(t *testing.T) {
+	require.Contains(t, string(Responses.Encode(new(Answer))),
+		`"input_tokens_details":{"cache_write_tokens":0,"cached_tokens":0}`)
 }

@@ -19,6 +19,9 @@ const (
 // maxDepth limits the nesting of JSON; schemas of tools are the deepest part of real requests.
 const maxDepth = 128
 
+// maxValues limits the commas outside of strings: decoded, a value of two bytes takes up to a hundred times its memory.
+const maxValues = 1 << 18
+
 // Shorten replaces the long strings of base64 in a body by marks, and returns them. Clients send all images
 // again with each call, and encoding/json reads each string several times, which costs more than all else. A
 // text that is nested too deeply is refused, before anything is decoded.
@@ -26,7 +29,7 @@ func Shorten(body []byte, limit int) (short []byte, long [][]byte, err error) {
 	if bytes.Contains(body, []byte(markJSON)) {
 		limit = len(body) // the client's own text
 	}
-	open, kept := 0, 0
+	open, values, kept := 0, 0, 0
 	for i := 0; i < len(body); i++ {
 		switch body[i] {
 		case '{', '[':
@@ -35,6 +38,10 @@ func Shorten(body []byte, limit int) (short []byte, long [][]byte, err error) {
 			}
 		case '}', ']':
 			open--
+		case ',':
+			if values++; values > maxValues {
+				return nil, nil, Bad("", "the body has more than %d values at byte %d", maxValues, i)
+			}
 		case '"':
 			end := closing(body, i+1)
 			if text := body[i+1 : end]; len(text) >= limit && len(bytes.TrimLeft(text, base64Bytes)) == 0 {
