@@ -299,6 +299,10 @@ func (e *Episode) shut() {
 	e.queue, e.current = nil, nil
 }
 
+// maxRefused is the number of refused calls after which an episode ends: an agent that repeats one for ever makes calls,
+// so that no limit on the time between two calls ends it.
+const maxRefused = 1000
+
 // give answers the current call.
 func (e *Episode) give(r rollout.Reply) {
 	e.mu.Lock()
@@ -312,6 +316,7 @@ func (e *Episode) give(r rollout.Reply) {
 		c.refused = cmp.Or(e.over(), failure(http.StatusBadRequest, "context_length_exceeded", "%v", r.Err))
 		c.remove()
 		e.count("agent/refused")
+		e.finished = e.finished || e.counts["agent/refused"] >= maxRefused
 		return
 	}
 	a := newAnswer(fmt.Sprintf("%s-%d", e.id[:8], r.Turn), r.Text, c.stops, c.tools)

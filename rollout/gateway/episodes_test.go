@@ -221,3 +221,23 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 		})
 	}
 }
+
+// TestAnAgentThatRepeatsARefusedCallEnds, because its calls are none that the limit on turns counts, and no time between
+// them is too long.
+func TestAnAgentThatRepeatsARefusedCallEnds(t *testing.T) {
+	g, err := New(Settings{Agent: func(ctx context.Context, e *Episode) (*Score, error) {
+		post(t, e.URL+"/v1/chat/completions", "", question)
+		post(t, e.URL+"/reward", "", `{"reward": 1}`)
+		e.mu.Lock()
+		e.counts["agent/refused"] = maxRefused - 2
+		e.mu.Unlock()
+		for ctx.Err() == nil {
+			post(t, e.URL+"/v1/chat/completions", "", strings.Replace(question, "two", strings.Repeat("two ", 100), 1))
+		}
+		return nil, nil
+	}})
+	require.NoError(t, err)
+	tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }, most: 100}, nil)
+	require.NoError(t, errors.Join(tr.Err, g.Close()))
+	require.Equal(t, []any{rollout.EndNoRoom, 1.0, 1}, []any{tr.End, tr.Return(), len(tr.Turns)})
+}
