@@ -132,7 +132,7 @@ func (g *gatewayOptions) serve(ctx context.Context, c *cli.Call) error {
 			return cli.Usagef("%s is not an option here: agents come from outside, to --addr with --token", name)
 		}
 	}
-	options["wait"] = true
+	options["wait"], options["token_env"] = true, g.token.env // which the programs that score do not inherit
 	s := gateway.Settings{Listen: g.addr, Open: true, Idle: g.idle, Log: c.Log}
 	s.Host, _ = options["host"].(string)
 	if s.Token, err = g.token.read(); err != nil {
@@ -176,7 +176,7 @@ func (g *gatewayOptions) play(ctx context.Context, c *cli.Call, gate *gateway.Ga
 		gate.Drain()
 		time.AfterFunc(g.drain, func() { _ = gate.Close() }) // open episodes fail; it is closed again
 	}
-	next := keep.file << 16 // not what earlier files have: equal indices are sampled alike
+	next := keep.file << 32 // not what earlier files have: equal indices are sampled alike
 	episode := func() rollout.Episode {
 		next++
 		return rollout.Episode{Env: gateway.Name, Config: options, Index: next}

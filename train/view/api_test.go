@@ -202,6 +202,7 @@ func TestAnEpisodeShowsWhatWasRecorded(t *testing.T) {
 	}
 	var a failure
 	s.get(t, 404, "/api/runs/r0/episode?key=train/1/99-0", &a)
+	s.get(t, 404, "/api/runs/r0/episode?key=train/1/-9223372036854775808-4294967296", &a)
 	s.get(t, 404, "/api/runs/r0/episode?key=train/9/0-0", &a)
 	s.get(t, 400, "/api/runs/r0/episode?key=../../etc", &a)
 	s.get(t, 404, "/api/runs/r7/episode?key=train/1/0-0", &a)

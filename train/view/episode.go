@@ -48,7 +48,7 @@ type claimAnswer struct {
 	Score *number `json:"score"`
 }
 
-var keyPattern = regexp.MustCompile(`^(train|val|measured)/(0|[1-9]\d{0,8})/(-?\d{1,9})-(-?\d{1,9})$`)
+var keyPattern = regexp.MustCompile(`^(train|val|measured)/(0|[1-9]\d{0,8})/(-?\d{1,19})-(-?\d{1,19})$`)
 
 // find returns the episode of a request. The run's lock is held.
 func (r *run) find(root *os.Root, key string) (*entry, error) {
