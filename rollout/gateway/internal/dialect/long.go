@@ -19,7 +19,7 @@ const (
 // maxDepth limits the nesting of JSON; schemas of tools are the deepest part of real requests.
 const maxDepth = 128
 
-// maxValues limits the commas outside of strings: decoded, a value of two bytes takes up to a hundred times its memory.
+// maxValues limits the commas outside of strings: a value of two bytes may take hundreds of bytes when it is decoded.
 const maxValues = 1 << 18
 
 // Shorten replaces the long strings of base64 in a body by marks, and returns them. Clients send all images
