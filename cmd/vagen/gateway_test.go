@@ -117,8 +117,8 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 	}
 }
 
-// TestGatewaysContinueTheirFolder: no index, and with it no sampling, is repeated, however many episodes a file has. One
-// that cannot write stops.
+// TestGatewaysContinueTheirFolder: no index, and with it no sampling, is repeated, however many episodes a file has.
+// One that cannot write stops.
 func TestGatewaysContinueTheirFolder(t *testing.T) {
 	dir := t.TempDir()
 	model, out := filepath.Join(dir, "model"), filepath.Join(dir, "episodes")

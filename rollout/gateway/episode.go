@@ -299,8 +299,8 @@ func (e *Episode) shut() {
 	e.queue, e.current = nil, nil
 }
 
-// maxRefused is the number of refused calls after which an episode ends: an agent that repeats one for ever makes calls,
-// so that no limit on the time between two calls ends it.
+// maxRefused is the number of refused calls after which an episode ends. An agent may repeat one without end, which the
+// limit on the time between two calls does not stop.
 const maxRefused = 1000
 
 // give answers the current call.

@@ -222,8 +222,7 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatRepeatsARefusedCallEnds, because its calls are none that the limit on turns counts, and no time between
-// them is too long.
+// TestAnAgentThatRepeatsARefusedCallEnds: its calls are no turns, and little time is between them.
 func TestAnAgentThatRepeatsARefusedCallEnds(t *testing.T) {
 	g, err := New(Settings{Agent: func(ctx context.Context, e *Episode) (*Score, error) {
 		post(t, e.URL+"/v1/chat/completions", "", question)

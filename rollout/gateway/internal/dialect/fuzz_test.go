@@ -193,10 +193,12 @@ func TestManyTextsTakeNoTime(t *testing.T) {
 // TestManyValuesAreRefused: decoded, those of a body at the limit of its size would take gigabytes.
 func TestManyValuesAreRefused(t *testing.T) {
 	for p, field := range map[Protocol]string{Chat: "messages", Responses: "input", Messages: "tools"} {
-		_, err := p.Decode([]byte(`{"` + field + `": [` + strings.Repeat("{},", maxValues+1) + `{}]}`))
+		values := strings.Repeat("{},", maxValues+1)
+		_, err := p.Decode([]byte(`{"` + field + `": [` + values + `{}]}`))
 		require.ErrorContains(t, err, "more than 262144 values")
 	}
-	_, err := Chat.Decode([]byte(`{"messages": [{"role": "user", "content": "` + strings.Repeat(",", maxValues+1) + `"}]}`))
+	commas := strings.Repeat(",", maxValues+1)
+	_, err := Chat.Decode([]byte(`{"messages": [{"role": "user", "content": "` + commas + `"}]}`))
 	require.NoError(t, err)
 }
 
