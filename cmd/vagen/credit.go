@@ -31,9 +31,10 @@ numbers are used where the run has them (trainer.rollout_data_dir, log_image.ena
 rollout_data_scores); otherwise they are played and computed anew, which the output says.
 
 Results are written to RUN/credit: a file for each episode, which vagen view shows with
-the episode, and step_N/table.json. Episodes that were played or scored are kept there, too. A measurement that was stopped continues with the missing episodes.
-key=value sets a secret again, such as env.config.token. Use the working directory of the
-run, so that relative paths have the same meaning.`,
+the episode, and step_N/table.json. Episodes that were played or scored are kept there,
+too. A measurement that was stopped continues with the missing episodes. key=value sets a
+secret again, such as env.config.token. Use the working directory of the run, so that
+relative paths have the same meaning.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			o := creditFlags{Options: credit.DefaultOptions()}
 			f.IntVar(&o.step, "step", 0, "training `step` of the checkpoint")

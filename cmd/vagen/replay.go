@@ -20,11 +20,12 @@ func replayCommand() *cli.Command {
 		Help: `RUN is the folder of a run with trainer.rollout_data_dir; it is not changed. The
 replay starts from the newest checkpoint before the step, or from the beginning, with
 the configuration of the run. Tokens and log-probs of episodes are compared bit by bit,
-then all other stored data, scores (trainer.rollout_data_scores) and the metrics. key=value sets a secret again, such as
-env.config.token, because files of a run contain no secrets. Episodes that servers
-generated are not played again: the recorded ones are used. Use the working directory
-of the run, so that relative paths have the same meaning. The command fails if anything
-differs, which can happen on another processor or backend.`,
+then all other stored data, scores (trainer.rollout_data_scores) and the metrics.
+key=value sets a secret again, such as env.config.token, because files of a run contain
+no secrets. Episodes that servers generated are not played again: the recorded ones are
+used. Use the working directory of the run, so that relative paths have the same
+meaning. The command fails if anything differs, which can happen on another processor or
+backend.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			step := f.Int("step", 0, "training `step` to replay")
 			asJSON := f.Bool("json", false, "write JSON: what was compared, and the first difference")

@@ -33,8 +33,9 @@ Configuration, metrics, curve, sample episodes and checkpoints are written to th
 --out. If it contains a run, this run is resumed from its newest checkpoint, with the
 same final bytes as an uninterrupted run; trainer.resume_mode selects other behaviour.
 With model.num_nodes above 1, start the command with mpirun or srun; only rank 0 writes
-the folder. On SIGINT, SIGTERM or SIGUSR1 the current optimiser steps are finished and the run is saved
-(trainer.save_on_interrupt); a second signal ends the program immediately.`,
+the folder. On SIGINT, SIGTERM or SIGUSR1 the current optimiser steps are finished and
+the run is saved (trainer.save_on_interrupt); a second signal ends the program
+immediately.`,
 		Setup: training("check configuration, environments, folders and model, and print the memory plan, without training"),
 	}
 }

@@ -23,6 +23,7 @@ func echo() *Command {
 			mark := f.String("mark", "!", "`text` to end with")
 			var tags StringList
 			f.Var(&tags, "tag", "`word` in front; may be given again")
+			f.Int("n", 0, "times; default that of the words")
 			return func(_ context.Context, c *Call) error {
 				c.Log.Info("echoing")
 				_, err := fmt.Fprintln(c.Out, tags, strings.Join(c.Args, "+")+*mark)
@@ -137,6 +138,7 @@ func TestHelpGoesToTheOutput(t *testing.T) {
 	_, out, _ := call(t.Context(), nil, "words", "echo", "a", "--help")
 	require.Contains(t, out, "  --mark text  text to end with (default !)\n")
 	require.Contains(t, out, "  --tag word   word in front; may be given again\n")
+	require.Contains(t, out, "  --n int      times; default that of the words\n", "the value of the flag says something else")
 }
 
 func TestErrorsBecomeExitCodes(t *testing.T) {

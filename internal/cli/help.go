@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -55,10 +56,8 @@ func writeFlag(w io.Writer, g *flag.Flag) {
 	if kind != "" {
 		name += " " + kind
 	}
-	switch g.DefValue {
-	case "", "false", "[]":
-	default:
-		usage += fmt.Sprintf(" (default %s)", g.DefValue)
+	if d := g.DefValue; !slices.Contains([]string{"", "false", "[]"}, d) && !strings.Contains(usage, "default") {
+		usage += fmt.Sprintf(" (default %s)", d)
 	}
 	fmt.Fprintf(w, "  %s\t%s\n", name, usage)
 }
