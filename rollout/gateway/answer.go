@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -48,6 +49,7 @@ func splitCalls(id, text, tools string) (rest string, calls []dialect.Call) {
 		if !ok {
 			return s
 		}
+		call.Arguments = cmp.Or(call.Arguments, "{}") // clients decode it
 		call.ID = fmt.Sprintf("call_%s_%d", id, len(calls))
 		calls = append(calls, call)
 		return ""

@@ -323,7 +323,7 @@ func (e *Episode) give(r rollout.Reply) {
 	a.Stops, a.Length = c.stops, r.Stop == policy.StopLength
 	a.Read, a.Wrote, a.Created = r.Read, r.Wrote, time.Now().Unix()
 	for _, k := range a.Calls {
-		if k.Arguments != "" && !json.Valid([]byte(k.Arguments)) {
+		if !json.Valid([]byte(k.Arguments)) {
 			e.count("agent/broken_arguments")
 		}
 	}

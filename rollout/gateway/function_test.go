@@ -46,3 +46,11 @@ func TestCallsInTheFormOfQwen35AreRead(t *testing.T) {
 		require.Equal(t, text, a.Text)
 	}
 }
+
+// TestACallWithoutArgumentsHasAnEmptyObject, as those of OpenAI: clients decode the arguments of every call.
+func TestACallWithoutArgumentsHasAnEmptyObject(t *testing.T) {
+	for _, text := range []string{`{"name": "now"}`, `{"name": "now", "arguments": null}`, `{"name": "now"`} {
+		a := newAnswer("e-1", "<tool_call>"+text+"</tool_call>", nil, "tools")
+		require.Equal(t, "{}", a.Calls[0].Arguments, text)
+	}
+}

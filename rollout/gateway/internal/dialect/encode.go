@@ -128,9 +128,6 @@ func input(arguments string) any {
 	if json.Unmarshal([]byte(arguments), &o) == nil && o != nil {
 		return o
 	}
-	if arguments == "" {
-		return object{}
-	}
 	return object{InvalidKey: arguments}
 }
 
