@@ -38,7 +38,9 @@ func (r *reading) flags(f *flag.FlagSet) {
 }
 
 func (r *reading) load(ctx context.Context, c *cli.Call, path string) ([]dataset.Episode, error) {
-	r.options.Legacy.Split = dataset.Split(r.split)
+	if r.options.Legacy.Split = dataset.Split(r.split); r.split != "train" && r.split != "test" {
+		return nil, cli.Usagef("--split is %q, must be train or test", r.split) // also where the file has no halves
+	}
 	if !r.any {
 		r.options.Known = builtin.Registry().Names()
 	}

@@ -63,6 +63,7 @@ func TestInvalidDatasetsAreRefused(t *testing.T) {
 		`did you mean "frozenlake"?`)
 	require.Contains(t, refuse(t, "dataset", "show", "none.yaml"), "none.yaml")
 	require.Contains(t, refuse(t, "dataset", "build", in, "a.csv"), "does not end in .parquet")
+	require.Contains(t, refuse(t, "dataset", "show", in, "--split", "tset"), `--split is "tset", must be train or test`)
 	require.Contains(t, refuse(t, "dataset", "build", in), "FILE.yaml FILE.parquet")
 	mine := file(t, "a.yaml", "envs: [{name: Mine, n_envs: 1}]")
 	require.Contains(t, refuse(t, "dataset", "show", mine), `"Mine"`)

@@ -44,12 +44,14 @@ trains: a record that was cut off looks the same.`,
 				if *steps < 0 {
 					return cli.Usagef("--steps is %d, must not be negative", *steps)
 				}
-				if *noReplay {
+				given := map[string]bool{}
+				f.Visit(func(g *flag.Flag) { given[g.Name] = true })
+				if *noReplay && (given["steps"] || given["seed"]) {
+					return cli.Usagef("--steps or --seed is set, but --no-replay replays no step")
+				} else if *noReplay {
 					*steps = 0
 				}
-				drawn := true
-				f.Visit(func(given *flag.Flag) { drawn = drawn && given.Name != "seed" })
-				if drawn {
+				if !given["seed"] {
 					*seed = uint64(rand.Uint32())
 				}
 				r, err := replay.Verify(ctx, c.Args[0], replay.VerifyOptions{

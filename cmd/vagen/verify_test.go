@@ -49,6 +49,7 @@ func TestVerifyReplaysAndBisectNamesTheSeed(t *testing.T) {
 	require.Contains(t, text, "1 other steps; 2 of all steps can be replayed")
 	require.Regexp(t, `inputs +ok +\d+ files that the run read equal the record`, text)
 	require.Contains(t, succeed(t, "verify", out, "--no-replay"), "no step was replayed, as asked for")
+	require.Contains(t, refuse(t, "verify", out, "--no-replay", "--seed", "3"), "--no-replay replays no step")
 	record := filepath.Join(out, proof.FileName)
 	whole := contents(t, record)
 	cut := whole[:strings.LastIndex(strings.TrimSuffix(whole, "\n"), "\n")+1]

@@ -94,7 +94,7 @@ func (r Registries) Load(s Source) (Config, error) {
 		c.Notes = append(c.Notes, Note{Keys: []string{"env.config.state_reward"}, Warn: true,
 			About: "it rewards no statements: enable state_estimation or transition_prediction in it, each with a reward, or set enabled to false"})
 	}
-	for _, note := range []*Note{c.roundedNote(), c.dualNote(), c.teacherNote(), c.undiscountedNote()} {
+	for _, note := range []*Note{c.roundedNote(), c.dualNote(), c.teacherNote(), c.undiscountedNote(), c.judgeNote()} {
 		if note != nil {
 			c.Notes = append(c.Notes, *note)
 		}

@@ -302,7 +302,11 @@ func TestSettingsThatOthersSwitchOffAreNotSilent(t *testing.T) {
 		require.ErrorContains(t, err, key+" is ", set)
 		require.NotContains(t, err.Error(), "\n", set)
 	}
-	_, err := config.Load("", "env=x", "stability.alarms.max_equal_groups=null", "trainer.metrics=[none]")
+	c, err := config.Source{Preset: "vagen_full", Overrides: []string{"env=sokoban",
+		"env.config.state_reward.judge_base_url=http://h/v1"}}.Load()
+	require.NoError(t, err)
+	require.Contains(t, warnings(c), "it is rules, so that judge_base_url", "the preset's scorer does not ask a model")
+	_, err = config.Load("", "env=x", "stability.alarms.max_equal_groups=null", "trainer.metrics=[none]")
 	require.NoError(t, err, "an alarm that is off needs no metric")
 }
 
