@@ -103,6 +103,16 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 			out = append(out, Note{Keys: []string{key}, About: about, Warn: true})
 		}
 	}
+	say(c.Hub.Repo != "" && c.Hub.Freq == nil, "huggingface_hub.repo_id", "huggingface_hub.hf_save_freq",
+		"huggingface_hub.hf_save_freq is null, so nothing is exported and uploaded")
+	say(c.Trainer.LogImage.Enable && c.Trainer.RolloutDir == nil && c.Trainer.ValDir == nil, "trainer.log_image.enable",
+		"",
+		"neither trainer.rollout_data_dir nor trainer.validation_data_dir is set, so no images are stored")
+	say(c.Trainer.Logs(LogWandB), "trainer.logger", "",
+		"W&B is not contacted; metrics.jsonl has everything, and docs/results.md shows how to bring it into W&B")
+	if c.Trainer.Stage == StageSFT { // which reads none of the others
+		return out
+	}
 	say(c.Algorithm.KLCtrl.Coef != 0 && !c.Algorithm.KLInReward, "algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward",
 		"algorithm.use_kl_in_reward is false, so there is no KL penalty in rewards; the full VAGEN system has one whenever use_kl_loss is false, and so does system: legacy")
 	say(c.Agent.Actor.KLLoss != 0 && !c.Agent.Actor.UseKLLoss, "actor_rollout_ref.actor.kl_loss_coef",
@@ -113,13 +123,6 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 		"actor_rollout_ref.actor.use_kl_loss is false")
 	name := c.Agent.Rollout.Name
 	say(name != ownGeneration && !c.UsesEngine(), "actor_rollout_ref.rollout.name", "", c.engineNote())
-	say(c.Hub.Repo != "" && c.Hub.Freq == nil, "huggingface_hub.repo_id", "huggingface_hub.hf_save_freq",
-		"huggingface_hub.hf_save_freq is null, so nothing is exported and uploaded")
-	say(c.Trainer.LogImage.Enable && c.Trainer.RolloutDir == nil && c.Trainer.ValDir == nil, "trainer.log_image.enable",
-		"",
-		"neither trainer.rollout_data_dir nor trainer.validation_data_dir is set, so no images are stored")
-	say(c.Trainer.Logs(LogWandB), "trainer.logger", "",
-		"W&B is not contacted; metrics.jsonl has everything, and docs/results.md shows how to bring it into W&B")
 	say(!c.UsesEstimator(), "algorithm.adv_estimator", "",
 		"nothing is learned from its advantages, but from a teacher alone: it need not be set")
 	spec, err := advantage.Builtin().Describe(c.Algorithm.Estimator)

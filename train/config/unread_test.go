@@ -306,6 +306,9 @@ func TestSettingsThatOthersSwitchOffAreNotSilent(t *testing.T) {
 		"env.config.state_reward.judge_base_url=http://h/v1"}}.Load()
 	require.NoError(t, err)
 	require.Contains(t, warnings(c), "it is rules, so that judge_base_url", "the preset's scorer does not ask a model")
+	c, err = config.Load("", "trainer.stage=sft", "sft.train_files=[a.jsonl]", "algorithm.adv_estimator=grpo")
+	require.NoError(t, err)
+	require.Empty(t, c.Notes, "supervised training reads neither estimator nor critic")
 	_, err = config.Load("", "env=x", "stability.alarms.max_equal_groups=null", "trainer.metrics=[none]")
 	require.NoError(t, err, "an alarm that is off needs no metric")
 }
