@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync/atomic"
 
 	"vagen/internal/jsontext"
 	"vagen/internal/regular"
@@ -44,22 +46,51 @@ func Replace(from, to string) error {
 
 // WriteFile writes a file atomically: after a crash at any time it has the old or the
 // new content. After an error nothing of the new content is left. A device is not replaced by a file.
+// With several calls at the same time, also of other processes, the file has the content of one of them.
 func WriteFile(path string, data []byte) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s: %w", path, regular.ErrNotRegular)
 	}
-	tmp := path + Unfinished
-	err := os.WriteFile(tmp, data, 0o644)
-	if err == nil {
-		err = Sync(tmp)
+	removeUnfinished(path)
+	for attempt := 1; ; attempt++ {
+		f, err := CreateTemp(path)
+		if err != nil {
+			return err
+		}
+		if _, err = f.Write(data); err == nil {
+			err = f.Sync()
+		}
+		// Each other call may have removed our file once, before it was complete.
+		if err = Commit(f, path, err); !errors.Is(err, fs.ErrNotExist) || attempt == 100 {
+			return err
+		}
 	}
-	if err == nil {
-		err = os.Rename(tmp, path)
+}
+
+// removeUnfinished removes the files of CreateTemp that processes left which were killed.
+func removeUnfinished(path string) {
+	dir, base := filepath.Split(path)
+	entries, _ := os.ReadDir(filepath.Clean(dir))
+	for _, e := range entries {
+		id, of := strings.CutPrefix(e.Name(), "."+base+".")
+		if id, tmp := strings.CutSuffix(id, Unfinished); of && tmp && strings.Trim(id, "-0123456789") == "" {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
 	}
-	if err != nil {
-		_ = os.Remove(tmp)
+}
+
+var temps atomic.Int64
+
+// CreateTemp creates a file beside path with a name of its own and the permissions that a new file gets.
+func CreateTemp(path string) (*os.File, error) {
+	dir, base := filepath.Split(path)
+	for {
+		name := fmt.Sprintf(".%s.%d-%d%s", base, os.Getpid(), temps.Add(1), Unfinished)
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
 	}
-	return err
 }
 
 // Commit closes a temporary file and gives it its path. If it failed already, or that fails, it removes the

@@ -1,10 +1,15 @@
 package durable_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/durable"
@@ -24,4 +29,33 @@ func TestAFileThatCannotBeReplacedIsKept(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	require.Len(t, entries, 2)
+}
+
+// TestSeveralCallsWriteOneFile, of which all succeed; what a killed process left of the file is removed.
+func TestSeveralCallsWriteOneFile(t *testing.T) {
+	dir := t.TempDir()
+	path, of := filepath.Join(dir, "file"), func(i int) string { return strings.Repeat(strconv.Itoa(i), 1<<16) }
+	for _, left := range []string{".file.1-1.tmp", ".file.json.1-1.tmp"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, left), nil, 0o644))
+	}
+	var calls sync.WaitGroup
+	for i := range 4 {
+		calls.Go(func() {
+			for range 8 {
+				assert.NoError(t, durable.WriteFile(path, []byte(of(i))))
+			}
+		})
+	}
+	calls.Wait()
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, []string{of(0), of(1), of(2), of(3)}, string(raw))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+	require.Equal(t, ".file.json.1-1.tmp", entries[0].Name(), "it is of another file")
+	plain, err1 := os.Stat(filepath.Join(dir, entries[0].Name()))
+	info, err2 := os.Stat(path)
+	require.NoError(t, errors.Join(err1, err2))
+	require.Equal(t, plain.Mode(), info.Mode())
 }

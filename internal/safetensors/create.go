@@ -2,12 +2,9 @@ package safetensors
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 )
 
 // DefaultShardBytes is a common size of shards.
@@ -95,17 +92,4 @@ func checkEmpty(dir string) error {
 		}
 	}
 	return nil
-}
-
-var tempCount atomic.Int64
-
-// createTemp creates a file next to path with the permissions a new file gets.
-func createTemp(path string) (*os.File, error) {
-	for {
-		name := fmt.Sprintf(".%s.%d-%d.tmp", filepath.Base(path), os.Getpid(), tempCount.Add(1))
-		f, err := os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
-		}
-	}
 }

@@ -78,7 +78,7 @@ func (w *Writer) nextPart() error {
 	}
 	w.cur++
 	p := &w.parts[w.cur]
-	file, err := createTemp(p.path)
+	file, err := durable.CreateTemp(p.path)
 	if err != nil {
 		return err
 	}

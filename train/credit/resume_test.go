@@ -56,7 +56,7 @@ func TestResultsDoNotDependOnWorkersOrInterruptions(t *testing.T) {
 	require.Greater(t, len(left), 4)
 	require.Less(t, len(left), len(want))
 	require.NotContains(t, left, "step_4/table.json")
-	require.NoError(t, os.WriteFile(filepath.Join(stopped.Run, credit.Folder, "step_4", "table.json.tmp"), []byte("{"),
+	require.NoError(t, os.WriteFile(filepath.Join(stopped.Run, credit.Folder, "step_4", ".table.json.1-1.tmp"), []byte("{"),
 		0o644))
 	s.policy.fail = nil
 	require.NoError(t, measure(stopped, 2))
