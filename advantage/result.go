@@ -35,6 +35,7 @@ func (r *Result) Resize(tokens int) {
 	if r.mem == nil {
 		r.mem = new(memory)
 	}
+	tokens = max(0, tokens)
 	r.Advantages, r.Returns = resize(r.Advantages, tokens), resize(r.Returns, tokens)
 	r.ValueMask, r.TurnID, r.Running, r.Raw, r.Unread = nil, nil, nil, Moments{}, 0
 }

@@ -1,6 +1,7 @@
 package mask
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,6 +99,7 @@ func (s *Sequence) Clone() *Sequence {
 
 // Equal reports whether both sequences hold the same tokens, turns and spans.
 func (s *Sequence) Equal(o *Sequence) bool {
+	o = cmp.Or(o, new(Sequence))
 	return slices.Equal(s.tokens, o.tokens) && slices.Equal(s.segments, o.segments) && slices.Equal(s.spans, o.spans)
 }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 
 	"vagen/policy/loss"
 )
@@ -163,6 +164,9 @@ type Learner interface {
 
 // AccumulateAndStep is Update for learners for which it is nothing else.
 func AccumulateAndStep(ctx context.Context, l Learner, b *Batch, o Objective, opt Optimizer) (Stats, error) {
+	if l == nil {
+		return Stats{}, errors.New("policy: the learner is nil")
+	}
 	stats, err := l.Accumulate(ctx, b, o)
 	if err != nil {
 		return stats, err

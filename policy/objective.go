@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -23,7 +24,7 @@ func (o *Objective) Local() bool { return o.Imitate || o.CriticOnly || loss.Loca
 
 // Compares returns the number of tokens at each position whose log-probs the policy loss reads: 0 for most losses.
 func (o *Objective) Compares(b *Batch) int {
-	if o.Imitate || o.CriticOnly || loss.ChoiceOf(o.PolicyLoss()).By == "" || len(b.Tokens) == 0 {
+	if b == nil || o.Imitate || o.CriticOnly || loss.ChoiceOf(o.PolicyLoss()).By == "" || len(b.Tokens) == 0 {
 		return 0
 	}
 	return len(b.Teacher) / len(b.Tokens)
@@ -261,6 +262,7 @@ func (o *Objective) evalValue(e *Evaluation, b *Batch, values []float32) error {
 
 // Report sets the statistics of a step that the evaluation has.
 func (e *Evaluation) Report(s *Stats) {
+	s = cmp.Or(s, new(Stats))
 	if e.Slopes.LogProbs != nil {
 		s.PolicyLoss, s.KL, s.ApproxKL = e.Loss, e.KL, share(e.ApproxKL, e.weight)
 		if s.HasEntropy = e.hasEntropy; e.hasEntropy {

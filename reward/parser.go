@@ -121,10 +121,10 @@ func (p *Parser) Sections() []string {
 
 // Tag returns the tag of a section, which differs from its name in some dialects.
 func (p *Parser) Tag(section string) string {
-	switch {
-	case section == SectionAnswer && p.format.dialect == LiteNavigation:
+	switch f := p.own(); {
+	case section == SectionAnswer && f.dialect == LiteNavigation:
 		return actionTag
-	case section == SectionObservation && p.format.dialect == Next && p.format.name != ObservePredict:
+	case section == SectionObservation && f.dialect == Next && f.name != ObservePredict:
 		return perceptionTag
 	}
 	return section

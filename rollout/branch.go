@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -300,6 +301,7 @@ func (r *Row) lengths() (responses, opening, spent, growth int) {
 
 // Recorded returns the response of a turn as it was recorded, for Branch.Response.
 func (t *Trajectory) Recorded(turn int) (*policy.Completion, error) {
+	t = cmp.Or(t, new(Trajectory))
 	f := branch{Branch: Branch{From: t, Turn: turn}}
 	if turn < 0 || turn >= len(t.Turns) {
 		return nil, fmt.Errorf("rollout: %w: there is no turn %d, the episode has %d", ErrBranch, turn, len(t.Turns))

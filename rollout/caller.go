@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -251,6 +252,7 @@ func (p *Player) closeCaller(l *live) {
 // that nobody used. What the policy read for them alone is removed, too, and rows that have no
 // turn left.
 func (t *Trajectory) Discard(turns ...int) error {
+	t = cmp.Or(t, new(Trajectory))
 	rows := map[int]int{} // number of turns to keep
 	for _, k := range turns {
 		if k < 0 || k >= len(t.Turns) {
@@ -260,6 +262,8 @@ func (t *Trajectory) Discard(turns ...int) error {
 	images, cut := make([]int, len(t.Rows)), make([]bool, len(t.Rows)) // of the turns to discard
 	for k, turn := range t.Turns {
 		switch {
+		case turn.Row < 0 || turn.Row >= len(t.Rows):
+			return fmt.Errorf("rollout: discard: turn %d is in row %d, the episode has %d", k, turn.Row, len(t.Rows))
 		case slices.Contains(turns, k):
 			images[turn.Row] += len(turn.Observation.Images)
 			cut[turn.Row] = true
@@ -277,7 +281,7 @@ func (t *Trajectory) Discard(turns ...int) error {
 		case row.Len() == 0 || n == row.Turns():
 			kept = append(kept, *row)
 		default:
-			kept = append(kept, row.upTo(n, len(row.Images)-images[r]))
+			kept = append(kept, row.upTo(n, max(0, len(row.Images)-images[r])))
 		}
 	}
 	var left []Turn

@@ -38,6 +38,9 @@ func (Compact) Splits() bool { return true }
 
 // Next implements Harness.
 func (c Compact) Next(s *State) (Request, error) {
+	if s == nil {
+		return Request{}, errNoState
+	}
 	if !s.HasOpenConversation() {
 		return s.Open(s.WithInstructions(c.opening(s))...), nil
 	}

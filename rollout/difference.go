@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -35,8 +36,9 @@ func (d *Difference) String() string {
 // where conversations have them. Errors and parsed responses are not compared.
 func FirstDifference(was, is []*Trajectory) *Difference {
 	for i := range min(len(was), len(is)) {
-		if d := was[i].difference(is[i]); d != nil {
-			d.Episode, d.Group, d.Index = i, was[i].Group, was[i].Index
+		old := cmp.Or(was[i], new(Trajectory))
+		if d := old.difference(cmp.Or(is[i], new(Trajectory))); d != nil {
+			d.Episode, d.Group, d.Index = i, old.Group, old.Index
 			return d
 		}
 	}

@@ -119,6 +119,8 @@ var (
 	ErrObservation = errors.New("an observation is too long")
 	// ErrNoCounter means that a policy is not a policy.Counter.
 	ErrNoCounter = errors.New("the policy does not count tokens")
+
+	errNoState = errors.New("rollout: harness: the state is nil, must be that of an episode")
 )
 
 // Concat plays an episode as one conversation, which is one row. It is the default
@@ -130,6 +132,9 @@ func (Concat) Splits() bool { return false }
 
 // Next implements Harness. The episode ends when there is no room for a response.
 func (Concat) Next(s *State) (Request, error) {
+	if s == nil {
+		return Request{}, errNoState
+	}
 	if !s.HasOpenConversation() {
 		return s.Open(s.WithInstructions(s.ObservationMessage())...), nil
 	}
@@ -162,6 +167,9 @@ func (NoConcat) Splits() bool { return true }
 
 // Next implements Harness.
 func (NoConcat) Next(s *State) (Request, error) {
+	if s == nil {
+		return Request{}, errNoState
+	}
 	return s.Open(s.WithInstructions(s.ObservationMessage())...), nil
 }
 
@@ -181,6 +189,9 @@ func (Window) Splits() bool { return true }
 
 // Next implements Harness.
 func (w Window) Next(s *State) (Request, error) {
+	if s == nil {
+		return Request{}, errNoState
+	}
 	if s.HasOpenConversation() && len(s.Turns) <= w.Size {
 		return s.continueConversation()
 	}

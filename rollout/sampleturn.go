@@ -22,6 +22,9 @@ var ErrTurn = errors.New("the chat template and the response format do not fit")
 // response that begins with that text has the format, or if the parser reads something else
 // than what was written. parser is nil if it is not known; then only the template is checked.
 func CheckTurn(t policy.Templated, parser *reward.Parser, system, first env.Observation) error {
+	if t == nil {
+		return errors.New("rollout: sample turn: the encoder is nil")
+	}
 	response := closed(t.Opened()) + "-"
 	if parser != nil {
 		var ok bool

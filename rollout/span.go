@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,7 +16,7 @@ import (
 // Sections that are empty, or not found in the text, have no span. Call it once
 // for each episode.
 func MarkSpans(policy policy.Aligner, ts []*Trajectory) error {
-	for _, t := range ts {
+	for _, t := range present(ts) {
 		turns := make([]int, len(t.Rows)) // turns of each row so far
 		for k, turn := range t.Turns {
 			if turn.Row < 0 || turn.Row >= len(t.Rows) {
@@ -27,6 +28,9 @@ func MarkSpans(policy policy.Aligner, ts []*Trajectory) error {
 			turns[turn.Row]++
 			if !ok || len(turn.Parsed.Sections) == 0 {
 				continue
+			}
+			if policy == nil {
+				return errors.New("rollout: spans: the policy is nil, must return where tokens end")
 			}
 			ends := policy.Ends(row.Tokens()[start:end])
 			if len(ends) != end-start {

@@ -5,7 +5,7 @@ package rollout
 // the share of these episodes that more than one version wrote. All are 0 without turns.
 func Staleness(ts []*Trajectory, current int) (mean, largest, spanning float64) {
 	turns, episodes := 0.0, 0.0
-	for _, e := range ts {
+	for _, e := range present(ts) {
 		if !e.End.Usable() || len(e.Turns) == 0 {
 			continue
 		}

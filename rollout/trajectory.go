@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -99,10 +100,10 @@ type Trajectory struct {
 	Attempt int   // number of failed attempts before this one
 }
 
-// Return is the sum of all rewards.
+// Return is the sum of all rewards, 0 of a nil trajectory.
 func (t *Trajectory) Return() float64 {
 	var sum float64
-	for _, turn := range t.Turns {
+	for _, turn := range cmp.Or(t, new(Trajectory)).Turns {
 		sum += turn.Reward.Sum()
 	}
 	return sum
@@ -138,7 +139,7 @@ func (t *Trajectory) average(names []string) {
 // Rewards appends one reward per token of a row, as reward.Place does. A summary's
 // reward is 0.
 func (t *Trajectory) Rewards(dst []float32, row int, how reward.Placement) ([]float32, error) {
-	if row < 0 || row >= len(t.Rows) {
+	if t = cmp.Or(t, new(Trajectory)); row < 0 || row >= len(t.Rows) {
 		return dst, fmt.Errorf("rollout: rewards of row %d: the trajectory has %d rows", row, len(t.Rows))
 	}
 	seq := &t.Rows[row].Sequence
@@ -172,10 +173,10 @@ type Counts struct {
 	ByEnd                     map[End]int // episodes by End
 }
 
-// Count counts trajectories. Unusable ones count in Episodes, Retried and ByEnd only.
+// Count counts trajectories. Unusable ones count in Episodes, Retried and ByEnd only, nil ones not at all.
 func Count(ts []*Trajectory) Counts {
 	c := Counts{ByEnd: map[End]int{}}
-	for _, t := range ts {
+	for _, t := range present(ts) {
 		c.Episodes++
 		c.Retried += t.Attempt
 		c.ByEnd[t.End]++
@@ -217,6 +218,11 @@ func Count(ts []*Trajectory) Counts {
 	return c
 }
 
+// present returns the trajectories that are not nil.
+func present(ts []*Trajectory) []*Trajectory {
+	return slices.DeleteFunc(slices.Clone(ts), func(t *Trajectory) bool { return t == nil })
+}
+
 // failures returns the ends of unusable episodes, in order.
 func (c *Counts) failures() []End {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.ByEnd)), End.Usable)
@@ -241,7 +247,7 @@ func Failures(ts []*Trajectory) error {
 }
 
 func firstError(ts []*Trajectory) error {
-	for _, t := range ts {
+	for _, t := range present(ts) {
 		if t.Err != nil {
 			return t.Err
 		}

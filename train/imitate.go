@@ -38,8 +38,8 @@ func Imitate(
 	if o.Batch < 1 || o.Epochs < 1 {
 		return fmt.Errorf("train: imitation: Batch %d and Epochs %d must be positive", o.Batch, o.Epochs)
 	}
-	if n < 1 || ts == nil {
-		return errors.New("train: imitation: no transcripts, at least one is needed")
+	if n < 1 || ts == nil || learner == nil {
+		return errors.New("train: imitation: no learner or no transcripts, at least one is needed")
 	}
 	perEpoch := (n + o.Batch - 1) / o.Batch
 	total := perEpoch * o.Epochs

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"vagen/advantage"
 	"vagen/rollout"
 	"vagen/train/config"
@@ -29,6 +30,7 @@ type LayoutRow struct {
 // LayOut lays episodes out as a Trainer with this configuration does for an estimator.
 // Errors are those of a training step: ErrNoRows if no episode can be learned from.
 func LayOut(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (*Layout, error) {
+	c = cmp.Or(c, new(config.Config))
 	b, err := newBatch(ts, c, spec)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type Levels struct {
 // environments. It must be called before a run folder is created for the configuration; a
 // Trainer calls it itself unless its Levels are set.
 func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels, error) {
+	c = cmp.Or(c, new(config.Config))
 	l := &Levels{config: c}
 	var problems []error
 	read := func(key string, files []string, split dataset.Split) []dataset.Episode {

@@ -10,7 +10,7 @@ import (
 // data.pools see Trainer.StartState. Replacements of unusable start states are levels after those of all steps, or
 // with files the next ones of the epoch.
 func (l *Levels) At(step, group int) rollout.Episode {
-	if l.config == nil { // there are none
+	if l == nil || l.config == nil { // there are none
 		return rollout.Episode{}
 	}
 	return l.level(l.number(step, group))

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,7 @@ type prefetchedJSON struct {
 func (s PrefetchedSteps) MarshalJSON() ([]byte, error) {
 	out := make([]prefetchedJSON, len(s))
 	for i, p := range s {
+		p = cmp.Or(p, new(Collected))
 		out[i] = prefetchedJSON{Step: p.Step, Metrics: p.Metrics, Baselines: p.Baselines, Solved: p.solved}
 		if p.staleness() != 1 {
 			out[i].Policy = &p.Policy

@@ -3,6 +3,7 @@ package train
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,6 +22,10 @@ import (
 func Hint(
 	ctx context.Context, c *config.Config, envs *env.Registry, encode policy.SystemEncoder, of rollout.Episode,
 ) ([]int32, error) {
+	if envs == nil || encode == nil {
+		return nil, errors.New("train: algorithm.self_distillation: the environments or the encoder are nil")
+	}
+	c = cmp.Or(c, new(config.Config))
 	d, bare := &c.Algorithm.SelfDistill, new(env.Registry)
 	bare.SetOtherwise(func(name string) env.Factory {
 		return func(options map[string]any) (env.Env, error) {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -114,6 +115,7 @@ func MapBucket(fixed, state [][]int64, n uint64) (uint64, error) {
 
 // RoomBucket is MapBucket for the current state of a room.
 func RoomBucket(r *sokoban.Room, n uint64) (uint64, error) {
+	r = cmp.Or(r, new(sokoban.Room))
 	rows, cols := r.Size()
 	fixed, state := make([][]int64, rows), make([][]int64, rows)
 	for row := range rows {

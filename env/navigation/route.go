@@ -20,11 +20,12 @@ func (s *Scene) Route(x, z, tx, tz, step, threshold float64) (way []Heading, ok 
 		return nil, false
 	}
 	// Cell (i, j) of the lattice is the position (x + i·step, z + j·step).
-	reach := int(math.Ceil(max(s.hi.X-s.lo.X, s.hi.Z-s.lo.Z)/step)) + 1
-	side := 2*reach + 1
-	if side > maxLattice {
+	steps := math.Ceil(max(s.hi.X-s.lo.X, s.hi.Z-s.lo.Z) / step)
+	if !(steps < maxLattice/2) {
 		return nil, false
 	}
+	reach := int(steps) + 1
+	side := 2*reach + 1
 	from := make([]int8, side*side) // 1 + heading of the step that led there, −1 for the start
 	start := reach*side + reach
 	from[start] = -1

@@ -28,6 +28,9 @@ const high = 0.12
 
 // Solve returns the next skill of a known solution, from any state of the world.
 func Solve(_ *rand.Rand, e *Env, world World) Skill {
+	if e == nil || world.w == nil { // of a zero value
+		return Skill{}
+	}
 	w := world.w
 	switch e.o.Task {
 	case AlignTwoCube:

@@ -73,6 +73,9 @@ const maxAnswer = 1 << 16
 func (s *HTTPScorer) Score(ctx context.Context, target, attempt image.Image) (float64, error) {
 	request := map[string]string{"metric": s.Metric, "model": s.Model}
 	for name, img := range map[string]image.Image{"target": target, "attempt": attempt} {
+		if img == nil {
+			return 0, fmt.Errorf("svg: %s score: %s: the picture is nil", s.Metric, name)
+		}
 		var buf bytes.Buffer
 		if err := png.Encode(&buf, img); err != nil {
 			return 0, fmt.Errorf("svg: %s score: %s: %w", s.Metric, name, err)

@@ -42,7 +42,7 @@ func (p ClipCov) check() error {
 
 // Terms implements [Policy].
 func (p ClipCov) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	for _, i := range p.choose(t, b) {
@@ -94,7 +94,7 @@ func (p KLCov) check() error {
 
 // Terms implements [Policy].
 func (p KLCov) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	for _, i := range p.choose(t, b) {

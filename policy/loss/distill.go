@@ -40,7 +40,7 @@ func Teacher(p Policy) bool {
 
 // Terms implements [Policy].
 func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	over := p.Over.Form != ""

@@ -36,7 +36,7 @@ func (DPPO) Local() bool { return true }
 
 // Terms implements [Policy].
 func (p DPPO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	limit := math.Inf(1)
@@ -124,7 +124,7 @@ func (PrimeDPPO) Sampled() bool { return true }
 
 // Terms implements [Policy].
 func (p PrimeDPPO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	for i, m := range b.Mask {
@@ -201,7 +201,7 @@ func (DRO) Local() bool { return true }
 
 // Terms implements [Policy].
 func (p DRO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	for i, m := range b.Mask {

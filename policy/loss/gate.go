@@ -23,7 +23,7 @@ func (CISPO) Local() bool { return true }
 
 // Terms implements [Policy].
 func (p CISPO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := checkClip("cispo", p.Low, p.High); err != nil {
+	if err := ready(t, b, checkClip("cispo", p.Low, p.High)); err != nil {
 		return err
 	}
 	for i, m := range b.Mask {
@@ -76,7 +76,7 @@ func (SAPO) Local() bool { return true }
 
 // Terms implements [Policy].
 func (p SAPO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	t.Mode = SeqMeanTokenMean
@@ -122,7 +122,7 @@ func (p GMPO) check() error {
 
 // Terms implements [Policy].
 func (p GMPO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	if err := checkPositiveWeights(b); err != nil {

@@ -20,7 +20,7 @@ type GSPO struct {
 
 // Terms implements [Policy].
 func (p GSPO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := checkClip("gspo", p.Low, p.High); err != nil {
+	if err := ready(t, b, checkClip("gspo", p.Low, p.High)); err != nil {
 		return err
 	}
 	t.Mode = SeqMeanTokenMean

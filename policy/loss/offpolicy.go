@@ -32,7 +32,7 @@ func (p M2PO) check() error {
 
 // Terms implements [Policy].
 func (p M2PO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	all := countTrue(b.Mask)
@@ -95,7 +95,7 @@ func (p OffPolicyMask) Terms(t *Terms, b *Batch[float64]) error {
 	if p.Policy == nil {
 		return setting("off-policy mask: Policy is nil, must be set")
 	}
-	if err := notNegative("off-policy mask", bound{"Delta", p.Delta}); err != nil {
+	if err := ready(t, b, notNegative("off-policy mask", bound{"Delta", p.Delta})); err != nil {
 		return err
 	}
 	if err := p.Policy.Terms(t, b); err != nil {

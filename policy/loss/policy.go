@@ -95,6 +95,27 @@ func (t *Terms) reset(b *Batch[float64]) error {
 	return nil
 }
 
+// ready returns the error of a loss's settings, or one of what its Terms got: Eval has checked that, others may not.
+func ready(t *Terms, b *Batch[float64], settings error) error {
+	switch {
+	case settings != nil:
+		return settings
+	case t == nil || b == nil:
+		return setting("terms or batch is nil, must be set")
+	case len(b.Chosen) != len(b.Teacher):
+		return fmt.Errorf("loss: %d chosen log-probs and %d of the teacher: %w", len(b.Chosen), len(b.Teacher), ErrLength)
+	}
+	for i, x := range [...][]float64{
+		b.OldLogProb, b.Advantage, t.Loss, t.Slope, t.LogRatio, b.Weight, b.Ref, b.Sampled,
+	} {
+		if optional := i > 4 && x == nil; !optional && len(x) != len(b.LogProb) {
+			return fmt.Errorf("loss: a column of the batch or the terms has %d entries for %d tokens: %w", len(x),
+				len(b.LogProb), ErrLength)
+		}
+	}
+	return checkLayout(b.Offsets, b.Mask, len(b.LogProb))
+}
+
 // evaluate sets the terms of a loss, with Batch.Weight.
 func (t *Terms) evaluate(p Policy, b *Batch[float64]) error {
 	if err := t.reset(b); err != nil {

@@ -38,7 +38,7 @@ func LegacyPPO() PPO { return PPO{Low: 0.2, High: 0.2} }
 
 // Terms implements [Policy].
 func (p PPO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	for i, m := range b.Mask {
@@ -119,6 +119,9 @@ func (Reinforce) Local() bool { return true }
 
 // Terms implements [Policy].
 func (Reinforce) Terms(t *Terms, b *Batch[float64]) error {
+	if err := ready(t, b, nil); err != nil {
+		return err
+	}
 	for i, m := range b.Mask {
 		if m {
 			t.Loss[i], t.Slope[i] = -b.Advantage[i]*b.LogProb[i], -b.Advantage[i]

@@ -24,7 +24,7 @@ func (Taught) Teacher() bool { return true }
 
 // Terms implements [Policy].
 func (p Taught) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	if t.beside == nil {

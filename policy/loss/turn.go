@@ -51,7 +51,7 @@ func (p TurnPPO) Terms(t *Terms, b *Batch[float64]) error {
 }
 
 func turnTerms(t *Terms, b *Batch[float64], name string, low, high float64, mean bool) error {
-	if err := checkClip(name, low, high); err != nil {
+	if err := ready(t, b, checkClip(name, low, high)); err != nil {
 		return err
 	}
 	if err := CheckTurns(b.Offsets, b.Mask, b.Turn); err != nil {

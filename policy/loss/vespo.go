@@ -33,7 +33,7 @@ func (p VESPO) check() error {
 
 // Terms implements [Policy].
 func (p VESPO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	if err := checkPositiveWeights(b); err != nil {
@@ -111,7 +111,7 @@ func (p LUSPO) check() error {
 
 // Terms implements [Policy].
 func (p LUSPO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := p.check(); err != nil {
+	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
 	t.Mode, t.Weighted = SeqMeanTokenSum, p.KL != NoKL

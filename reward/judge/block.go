@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -129,7 +130,7 @@ func (s *StateReward) Supports(environment string) error {
 // SameJudge reports whether two enabled blocks can share a judge and differ at most in
 // which sections are paid for and how much.
 func (s *StateReward) SameJudge(other *StateReward) bool {
-	a, b := *s, *other
+	a, b := *cmp.Or(s, new(StateReward)), *cmp.Or(other, new(StateReward))
 	a.On, b.On = nil, nil // about payment
 	a.Estimation, a.Transition, b.Estimation, b.Transition = Section{}, Section{}, Section{}, Section{}
 	return a == b

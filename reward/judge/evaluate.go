@@ -45,6 +45,9 @@ func ReadLabelled(r io.Reader) ([]Labelled, error) {
 	var set struct {
 		Cases []Labelled `json:"cases"`
 	}
+	if r == nil {
+		return nil, fmt.Errorf("judge: %w: the reader is nil", ErrLabels)
+	}
 	raw, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("judge: %w", err)

@@ -37,6 +37,9 @@ func (e *Evaluation) playBatches(ctx context.Context, t *Task, missing []rollout
 // the batch that it has in the whole list; nil plays all.
 func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, atOnce int, seed uint64,
 	wanted func(*rollout.Episode) bool, done func([]*rollout.Trajectory) error) error {
+	if p == nil || done == nil {
+		return errors.New("evaluate: the player or done is nil")
+	}
 	if atOnce < 0 {
 		return fmt.Errorf("evaluate: atOnce is %d, must not be negative", atOnce)
 	}

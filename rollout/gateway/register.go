@@ -18,6 +18,9 @@ const Name = "agent"
 // each address, token and host in the options, and serve until the registry is closed; a later
 // episode opens them again.
 func Register(r *env.Registry, log *slog.Logger) error {
+	if r == nil {
+		return errors.New("gateway: register: the registry is nil")
+	}
 	p := &pool{log: log, open: map[access]*Gateway{}}
 	r.OnClose(p.close)
 	r.SetRemote(Name)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,6 +20,7 @@ func (c *Config) divided() bool {
 // "key: old → new" in the order of the keys. Secrets are neither compared nor shown.
 func Differences(old, new *Config) []string {
 	var lines []string
+	old, new = cmp.Or(old, &Config{}), cmp.Or(new, &Config{})
 	divided := old.divided() && new.divided()
 	before, after := SafeKeys(old), SafeKeys(new)
 	for i, k := range before {
@@ -36,7 +38,7 @@ func Differences(old, new *Config) []string {
 
 // SafeKeys lists the settings of a configuration with secrets redacted.
 func SafeKeys(c *Config) []settings.Key {
-	keys := settings.Keys(c)
+	keys := settings.Keys(cmp.Or(c, new(Config)))
 	for i := range keys {
 		keys[i].Value = safeValue(keys[i])
 	}

@@ -12,12 +12,13 @@ import (
 
 // NewHarness returns the harness of a configuration.
 func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
+	c = cmp.Or(c, new(Config))
 	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: c.Trainer.CompactBudget,
 		Summary: cmp.Or(c.Trainer.CompactSummary, rollout.DefaultSummary(c.Trainer.CompactBudget, c.PerTurn()))}}
 	if c.Rollout.WindowSize != nil {
 		o.Window = *c.Rollout.WindowSize
 	}
-	return r.Harnesses.New(c.Trainer.Harness, o)
+	return r.WithBuiltins().Harnesses.New(c.Trainer.Harness, o)
 }
 
 // Budget returns the length limits of a conversation. rollout_manager.max_trajectory_length

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,7 @@ func (n Note) String() string { return strings.Join(n.Keys, ", ") + ": " + n.Abo
 
 // LogNotes logs the notes of a configuration, warnings at level warn.
 func (c *Config) LogNotes(log *slog.Logger) {
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	for _, n := range c.Notes {
 		if n.Warn {
 			log.Warn("configuration: "+n.About, "keys", n.Keys)
@@ -271,7 +273,12 @@ func (c *Config) Override(assignment string) error {
 }
 
 // YAML writes the configuration with every key.
-func (c *Config) YAML() ([]byte, error) { return settings.Marshal(c) }
+func (c *Config) YAML() ([]byte, error) {
+	if c == nil {
+		return nil, errNil
+	}
+	return settings.Marshal(c)
+}
 
 // Setting describes a key of configurations.
 type Setting struct {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -60,6 +61,7 @@ func (c *LoggingConfig) Logs(name string) bool { return slices.Contains(c.Logger
 func (c *LoggingConfig) Shown(ts []*rollout.Trajectory) ([]*rollout.Trajectory, error) {
 	played := make([]rollout.Candidate, len(ts))
 	for i, t := range ts {
+		t = cmp.Or(t, new(rollout.Trajectory))
 		played[i] = rollout.Candidate{Source: t.Env, Success: t.Success, Reward: t.Return()}
 		if !t.End.Usable() {
 			played[i].Reward = math.NaN()

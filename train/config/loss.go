@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -195,6 +196,7 @@ func (r Registries) policyLoss(a *ActorConfig, clip, kl float64) (loss.Policy, e
 // factors of the clip range and of the weight of the KL loss, such as those of
 // StabilityConfig.
 func (r Registries) Objective(c *Config, clip, kl float64) (policy.Objective, error) {
+	c = cmp.Or(c, new(Config))
 	a := &c.Agent.Actor
 	p, err := r.policyLoss(a, clip, kl)
 	if err != nil {
@@ -217,6 +219,7 @@ type Aggregation struct {
 
 // Aggregation returns how the tokens of an update are averaged.
 func (r Registries) Aggregation(c *Config) (Aggregation, error) {
+	c = cmp.Or(c, new(Config))
 	a := &c.Agent.Actor
 	p, err := r.policyLoss(a, 1, 1)
 	if err != nil {

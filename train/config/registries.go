@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,6 +27,9 @@ type Registries struct {
 
 // Validate is Config.Validate with these registries.
 func (r Registries) Validate(c *Config) error {
+	if c == nil {
+		return errNil
+	}
 	if problems := c.problems(r.WithBuiltins()); len(problems) > 0 {
 		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(problems...))
 	}
@@ -55,8 +59,8 @@ func (r Registries) WithBuiltins() Registries {
 
 // MetricNames lists the metrics that a configuration selects.
 func (r Registries) MetricNames(c *Config) ([]string, error) {
-	known := r.Metrics.Names()
-	switch names := c.Trainer.Metrics; {
+	known := r.WithBuiltins().Metrics.Names()
+	switch names := cmp.Or(c, new(Config)).Trainer.Metrics; {
 	case slices.Equal(names, []string{"all"}):
 		return known, nil
 	case slices.Equal(names, []string{"none"}):
@@ -110,8 +114,8 @@ func (r Registries) Values(key string) []Value {
 
 // NewFilter returns the filter of a configuration, nil if filter.enable is false.
 func (r Registries) NewFilter(c *Config) (filter.Filter, error) {
-	if !c.Filter.Enable {
+	if c == nil || !c.Filter.Enable {
 		return nil, nil
 	}
-	return r.Filters.New(c.Filter.Name, c.Filter.Settings)
+	return r.WithBuiltins().Filters.New(c.Filter.Name, c.Filter.Settings)
 }

@@ -10,9 +10,15 @@ import (
 	"vagen/train/config/internal/vagen"
 )
 
+// errNil is of a configuration that is to be checked or written.
+var errNil = fmt.Errorf("config: %w: it is nil", ErrConfig)
+
 // Redacted returns the configuration with secrets replaced by REDACTED: tokens, keys
 // and passwords, also those in URLs. This form is written to files and sent to services.
 func (c *Config) Redacted() (Config, error) {
+	if c == nil {
+		return Config{}, errNil
+	}
 	out := *c
 	for _, k := range settings.Keys(c) {
 		safe := safeValue(k)
@@ -55,6 +61,9 @@ func ReadStored(name string, raw []byte) (c Config, removed []string, err error)
 // CheckSecrets returns an ErrConfig that names every secret that was redacted in the
 // file that the configuration was read from, and has to be set again.
 func (c *Config) CheckSecrets() error {
+	if c == nil {
+		return errNil
+	}
 	var bad []error
 	for _, k := range settings.Keys(c) {
 		for _, at := range redact.Marked(k.Path, k.Value) {

@@ -139,9 +139,12 @@ func (c *AlarmConfig) Thresholds() []Threshold {
 	return out
 }
 
-// Beyond reports whether a metric is beyond the limit. NaN always is.
+// Beyond reports whether a metric is beyond the limit, if there is one. NaN always is.
 func (a *Threshold) Beyond(x float64) bool {
-	if a.above {
+	switch {
+	case a.Limit == nil:
+		return false
+	case a.above:
 		return !(math.Abs(x) <= *a.Limit)
 	}
 	return !(x >= *a.Limit)

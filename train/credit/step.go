@@ -1,6 +1,7 @@
 package credit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -35,7 +36,7 @@ type Step struct {
 // TurnDiscount is the discount between turns that a run trains for: high_level_gamma if its
 // estimator reads it, else 1.
 func TurnDiscount(c *config.Config) float64 {
-	spec, err := advantage.Describe(c.Algorithm.Estimator)
+	spec, err := advantage.Describe(cmp.Or(c, new(config.Config)).Algorithm.Estimator)
 	if err == nil && spec.Reads("high_level_gamma") {
 		return c.Algorithm.TurnGamma
 	}

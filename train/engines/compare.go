@@ -12,7 +12,7 @@ import (
 )
 
 // compare generates responses to probes and compares the servers' log-probs with the model's.
-func (l *Learner) compare(ctx context.Context) error {
+func (l *learner) compare(ctx context.Context) error {
 	e := &l.config.Agent.Rollout.Engine
 	if e.CheckResponses == 0 {
 		return nil
@@ -31,7 +31,7 @@ func (l *Learner) compare(ctx context.Context) error {
 const probeTokens = 16
 
 // samples generates n responses, every other one to an image if the model reads images.
-func (l *Learner) samples(ctx context.Context, n int) ([]engine.Sample, error) {
+func (l *learner) samples(ctx context.Context, n int) ([]engine.Sample, error) {
 	vision := l.Model.ReadsImages()
 	prompts := make([]policy.Prompt, n)
 	for i := range prompts {
@@ -53,7 +53,7 @@ func probe(i int, pictures ...image.Image) policy.Prompt {
 
 // scored generates responses to prompts, which open conversations, and computes the model's
 // log-probs for them.
-func (l *Learner) scored(ctx context.Context, prompts []policy.Prompt) ([]engine.Sample, error) {
+func (l *learner) scored(ctx context.Context, prompts []policy.Prompt) ([]engine.Sample, error) {
 	n := len(prompts)
 	temperature := l.config.Agent.Rollout.Temperature
 	out, err := engine.NewPolicy(l.fleet).Generate(ctx, prompts,

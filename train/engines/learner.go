@@ -19,9 +19,9 @@ import (
 	"vagen/train/config"
 )
 
-// Learner is a model that samples on servers. Its methods may be called from several
+// learner is a model that samples on servers. Its methods may be called from several
 // goroutines.
-type Learner struct {
+type learner struct {
 	*vlm.Model
 	config *config.Config
 	fleet  *engine.Fleet
@@ -41,24 +41,25 @@ type Learner struct {
 }
 
 var (
-	_ policy.EngineSampler     = (*Learner)(nil)
-	_ policy.Counter           = (*Learner)(nil)
-	_ policy.Resumer           = (*Learner)(nil)
-	_ policy.PolicySnapshotter = (*Learner)(nil)
-	_ policy.MetricsReporter   = (*Learner)(nil)
-	_ policy.StepTracker       = (*Learner)(nil)
+	_ policy.EngineSampler     = (*learner)(nil)
+	_ policy.Counter           = (*learner)(nil)
+	_ policy.Resumer           = (*learner)(nil)
+	_ policy.PolicySnapshotter = (*learner)(nil)
+	_ policy.MetricsReporter   = (*learner)(nil)
+	_ policy.StepTracker       = (*learner)(nil)
 )
 
 // Wrap returns a learner that samples on the servers of a configuration, and has the log-probs of a reference policy
 // from others, or the model itself if the configuration has none of them. dir is the run's folder. On success
 // the learner's Close closes the model.
 func Wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, log *slog.Logger) (policy.Learner, error) {
+	c = cmp.Or(c, new(config.Config))
 	l, err := wrap(ctx, m, c, dir, log)
 	if err != nil || !c.ServesReference() {
 		return l, err
 	}
 	fleet, err := openReference(ctx, c, log)
-	if own, ok := l.(*Learner); ok && err != nil {
+	if own, ok := l.(*learner); ok && err != nil {
 		err = errors.Join(err, own.closeServers())
 	}
 	if err != nil {
@@ -76,7 +77,7 @@ func wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, log *
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{Model: m, config: c, fleet: fleet, policy: engine.NewPolicy(fleet), changed: true,
+	l := &learner{Model: m, config: c, fleet: fleet, policy: engine.NewPolicy(fleet), changed: true,
 		log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 	if err := l.openFolder(dir); err != nil {
 		return nil, errors.Join(err, fleet.Close())
@@ -91,6 +92,7 @@ func wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, log *
 // same model and have its tokenizer. Without servers it does nothing. Errors wrap
 // config.ErrConfig.
 func Check(ctx context.Context, c *config.Config) error {
+	c = cmp.Or(c, new(config.Config))
 	var errs []error
 	for _, of := range []struct {
 		used bool
@@ -166,10 +168,10 @@ func serverOptions(key, kind string, s *config.ServersConfig) (engine.Options, e
 }
 
 // SampledByEngine implements policy.EngineSampler.
-func (l *Learner) SampledByEngine() {}
+func (l *learner) SampledByEngine() {}
 
 // Generate implements policy.Policy. It brings changed weights to the servers first.
-func (l *Learner) Generate(
+func (l *learner) Generate(
 	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
 ) ([]policy.Completion, error) {
 	l.mu.Lock()
@@ -182,18 +184,18 @@ func (l *Learner) Generate(
 }
 
 // Forget implements policy.Policy.
-func (l *Learner) Forget(keys ...uint64) { l.policy.Forget(keys...) }
+func (l *learner) Forget(keys ...uint64) { l.policy.Forget(keys...) }
 
 // Count implements policy.Counter.
-func (l *Learner) Count(p policy.Prompt) (int, error) { return l.policy.Count(p) }
+func (l *learner) Count(p policy.Prompt) (int, error) { return l.policy.Count(p) }
 
 // Resume implements policy.Resumer.
-func (l *Learner) Resume(conversations ...policy.Recorded) error {
+func (l *learner) Resume(conversations ...policy.Recorded) error {
 	return l.policy.Resume(conversations...)
 }
 
 // Update implements policy.Learner.
-func (l *Learner) Update(
+func (l *learner) Update(
 	ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
 ) (policy.Stats, error) {
 	stats, err := l.Model.Update(ctx, b, o, opt)
@@ -202,27 +204,27 @@ func (l *Learner) Update(
 }
 
 // Step implements policy.Learner.
-func (l *Learner) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, error) {
+func (l *learner) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, error) {
 	stats, err := l.Model.Step(ctx, opt)
 	l.change()
 	return stats, err
 }
 
 // Restore restores the model from a checkpoint.
-func (l *Learner) Restore(ctx context.Context, dir string) error {
+func (l *learner) Restore(ctx context.Context, dir string) error {
 	l.change()
 	return l.Model.Restore(ctx, dir)
 }
 
 // change records that the servers have other weights than the model.
-func (l *Learner) change() {
+func (l *learner) change() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changed = true
 }
 
 // Trained implements policy.StepTracker.
-func (l *Learner) Trained(step int) {
+func (l *learner) Trained(step int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.step = step
@@ -232,7 +234,7 @@ func (l *Learner) Trained(step int) {
 // replaced, except with run.partial_rollouts.
 type snapshot struct {
 	*engine.Policy
-	learner *Learner
+	learner *learner
 	once    sync.Once
 }
 
@@ -240,7 +242,7 @@ type snapshot struct {
 // the weights until the snapshot is closed. Until then the learner cannot sample with other
 // weights. With run.partial_rollouts it can: weights are replaced between two calls of Generate of
 // the snapshot, whose conversations continue with the new ones.
-func (l *Learner) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, error) {
+func (l *learner) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.publish(ctx); err != nil {
@@ -261,7 +263,7 @@ func (s *snapshot) Close() error {
 }
 
 // Gauges implements policy.MetricsReporter: those of the model and of the fleet.
-func (l *Learner) Gauges() map[string]float64 {
+func (l *learner) Gauges() map[string]float64 {
 	out := l.Model.Gauges()
 	maps.Copy(out, l.fleet.Gauges())
 	l.mu.Lock()
@@ -271,16 +273,16 @@ func (l *Learner) Gauges() map[string]float64 {
 }
 
 // Plan returns the memory plan of a workload without generation and copies: servers generate.
-func (l *Learner) Plan(w vlm.Workload) (vlm.MemoryPlan, error) {
+func (l *learner) Plan(w vlm.Workload) (vlm.MemoryPlan, error) {
 	w.Generate, w.Snapshots = false, 0
 	return l.Model.Plan(w)
 }
 
 // Close closes the connections and the model, and removes the folders of weights.
-func (l *Learner) Close() error { return errors.Join(l.closeServers(), l.Model.Close()) }
+func (l *learner) Close() error { return errors.Join(l.closeServers(), l.Model.Close()) }
 
 // closeServers is Close without the model.
-func (l *Learner) closeServers() error {
+func (l *learner) closeServers() error {
 	errs := []error{l.fleet.Close()}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 // openFolder creates the folder for weights. run is the run's folder, which this process has
 // locked, so that weights in it are from earlier processes, which did not end by themselves.
-func (l *Learner) openFolder(run string) error {
+func (l *learner) openFolder(run string) error {
 	e := &l.config.Agent.Rollout.Engine
 	if l.dir = e.SyncDir; l.dir == "" {
 		l.dir = filepath.Join(run, "engine")
@@ -53,7 +53,7 @@ var errSnapshots = errors.New("the servers still collect episodes with the weigh
 
 // publish brings the weights to the servers if they have changed, and compares log-probs
 // once. The mutex must be held.
-func (l *Learner) publish(ctx context.Context) error {
+func (l *learner) publish(ctx context.Context) error {
 	if !l.changed {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (l *Learner) publish(ctx context.Context) error {
 
 // export writes the weights to a folder of their own, which appears complete. It reports
 // whether they are adapters.
-func (l *Learner) export(ctx context.Context, name string) (adapter bool, err error) {
+func (l *learner) export(ctx context.Context, name string) (adapter bool, err error) {
 	m := &l.config.Agent.Model
 	adapter = m.LoRARank > 0 || m.Adapter != ""
 	write := l.Model.Export

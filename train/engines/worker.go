@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 
 // WorkerPolicy returns what Follower.Policy needs to sample with the current weights, after it
 // has brought them to the servers.
-func (l *Learner) WorkerPolicy(ctx context.Context) ([]byte, error) {
+func (l *learner) WorkerPolicy(ctx context.Context) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.publish(ctx); err != nil {
@@ -32,7 +33,7 @@ func (s *snapshot) WorkerPolicy(context.Context) ([]byte, error) {
 }
 
 // version encodes the version that the servers have. The mutex must be held.
-func (l *Learner) version() ([]byte, error) {
+func (l *learner) version() ([]byte, error) {
 	v, _ := l.fleet.Current()
 	v.Base = l.fleet.Base()
 	raw, err := json.Marshal(&v)
@@ -44,11 +45,11 @@ func (l *Learner) version() ([]byte, error) {
 
 // CheckRow returns an error unless the model can read the tokens and images of a row, which
 // another process may have made up.
-func (l *Learner) CheckRow(tokens []int32, images []policy.Image) error {
+func (l *learner) CheckRow(tokens []int32, images []policy.Image) error {
 	return l.fleet.Codec().Check(tokens, images)
 }
 
-// Follower samples in another process than a Learner, with the weights that the learner has
+// Follower samples in another process than a learner of Wrap, with the weights that it has
 // brought to the servers. Its methods may be called from several goroutines.
 type Follower struct {
 	mu    sync.Mutex
@@ -58,6 +59,7 @@ type Follower struct {
 
 // Follow opens the servers of a configuration for a Follower.
 func Follow(ctx context.Context, c *config.Config, log *slog.Logger) (*Follower, error) {
+	c = cmp.Or(c, new(config.Config))
 	codec, err := engine.LoadCodec(c.Agent.Model.Path, c.Data.Template)
 	if err != nil {
 		return nil, err

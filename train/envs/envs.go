@@ -3,6 +3,8 @@
 package envs
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -31,9 +33,10 @@ func Open(c *config.Config, log *slog.Logger) (r *env.Registry, err error) {
 // Dial returns how a run connects to judges, also to models of this process, which are closed with envs. These
 // are refused if workers play the episodes.
 func Dial(c *config.Config, envs *env.Registry, log *slog.Logger) judge.Dial {
+	c = cmp.Or(c, new(config.Config))
 	return func(block *judge.StateReward) (judge.Completer, error) {
-		if err := CheckJudge(c, block); err != nil {
-			return nil, err
+		if err := CheckJudge(c, block); err != nil || envs == nil {
+			return nil, cmp.Or(err, errors.New("the registry of environments is nil"))
 		}
 		models := &judges.Models{Log: log, Options: vlm.Options{
 			Backend: c.Model.Backend, BFloat16: c.Model.BFloat16, CompileCache: c.Model.CompileCache,
@@ -46,6 +49,7 @@ func Dial(c *config.Config, envs *env.Registry, log *slog.Logger) judge.Dial {
 
 // CheckJudge returns an error if workers play the episodes and the judge of a block is a model of this process.
 func CheckJudge(c *config.Config, block *judge.StateReward) error {
+	c, block = cmp.Or(c, new(config.Config)), cmp.Or(block, new(judge.StateReward))
 	if dir := block.Service.Model; dir != "" && c.Run.Queue != "" {
 		return fmt.Errorf("judge.model is %s, but run.queue is set, and workers load no judge: set judge_base_url and judge_model, or run.queue=null", dir)
 	}
@@ -54,7 +58,7 @@ func CheckJudge(c *config.Config, block *judge.StateReward) error {
 
 // OpenDialled is Open with another connection to judges.
 func OpenDialled(c *config.Config, dial judge.Dial, log *slog.Logger) (*env.Registry, error) {
-	r := &c.Rollout
+	r := &cmp.Or(c, new(config.Config)).Rollout
 	if !r.UseService {
 		out := builtin.LoggedRegistry(dial, log)
 		return out, gateway.Register(out, log)
@@ -80,6 +84,9 @@ func OpenDialled(c *config.Config, dial judge.Dial, log *slog.Logger) (*env.Regi
 // SetJudge sets the judge of a block state_reward, which the environments share.
 func SetJudge(envs *env.Registry, s *judge.StateReward, dial judge.Dial) error {
 	j, err := client.Judge(s, dial)
+	if err == nil && envs == nil {
+		err = errors.New("the registry of environments is nil")
+	}
 	if err != nil {
 		return fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
 	}

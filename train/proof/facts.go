@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -91,6 +92,7 @@ func (d Difference) String() string { return fmt.Sprintf("%s: %s → %s", d.What
 
 // MachineDifferences lists in what the machines differ.
 func (a *Facts) MachineDifferences(b *Facts) []Difference {
+	b = cmp.Or(b, new(Facts))
 	return unequal([]Difference{
 		{"platform", a.Build.Platform, b.Build.Platform},
 		{"processor family", a.Family, b.Family},
@@ -103,6 +105,7 @@ func (a *Facts) MachineDifferences(b *Facts) []Difference {
 
 // CodeDifferences lists in what the programs differ.
 func (a *Facts) CodeDifferences(b *Facts) []Difference {
+	b = cmp.Or(b, new(Facts))
 	return unequal([]Difference{
 		{"version of vagen", a.Build.Text(), b.Build.Text()},
 		{"version of Go", a.Build.Go, b.Build.Go},

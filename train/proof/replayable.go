@@ -14,7 +14,7 @@ import (
 // episodes are stored, and the checkpoint before them exists; step 1 needs none, unless the
 // run started from the checkpoint of another one or with imitation.
 func (r *Report) Replayable(c *config.Config) ([]int, error) {
-	if c.Trainer.RolloutDir == nil || r.history == nil {
+	if c == nil || c.Trainer.RolloutDir == nil || r.history == nil {
 		return nil, nil
 	}
 	stored := map[int]bool{}

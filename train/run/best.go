@@ -16,6 +16,9 @@ import (
 // empty folder, with best.json beside it. The folder is independent of checkpoints.
 func (f *Folder) SaveBest(ctx context.Context, b train.Best, save func(ctx context.Context, dir string) error) error {
 	return f.put(rundir.BestName, func(dir string) error {
+		if save == nil {
+			return errors.New("run: best actor: save is nil")
+		}
 		if err := save(ctx, dir); err != nil {
 			return err
 		}

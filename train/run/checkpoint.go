@@ -58,6 +58,9 @@ type Checkpoints struct {
 // existing checkpoints are kept.
 func (c *Checkpoints) Save(ctx context.Context, l policy.Learner, s train.State, cfg *config.Config) error {
 	settings, err := cfg.Stored()
+	if err == nil && l == nil {
+		err = errors.New("the learner is nil")
+	}
 	if err != nil {
 		return fmt.Errorf("run: checkpoint: %w", err)
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 // Dir returns the folder of a configuration's run.
 func Dir(c *config.Config) string {
+	c = cmp.Or(c, new(config.Config))
 	if c.Trainer.Dir != "" {
 		return c.Trainer.Dir
 	}

@@ -22,6 +22,7 @@ func (o *Options) checkNodes(c *config.Config) error {
 // Rank returns which of the model.num_nodes processes this one is, and starts MPI if there are several. Rank 0
 // calls Open and Train, the others Follow.
 func Rank(ctx context.Context, c *config.Config) (int, error) {
+	c = cmp.Or(c, new(config.Config))
 	rank, err := ModelOptions(c, nil).Nodes.Rank(ctx)
 	return rank, nameNodes(c, err)
 }

@@ -23,6 +23,9 @@ import (
 // evaluation: a model that cannot be opened, an environment that cannot be created or reset,
 // images for a text-only model, a chat template that does not fit the environments' formats.
 func Preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels) error {
+	if c == nil || envs == nil || levels == nil {
+		return fmt.Errorf("run: %w: the configuration, the environments or their levels are nil", config.ErrConfig)
+	}
 	_, err := preflight(ctx, c, envs, levels, true)
 	return err
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,7 @@ var ErrOtherConfig = errors.New("the run was started with another configuration"
 // below that of a checkpoint. If another process uses the folder, the error wraps
 // ErrBusy.
 func OpenFolder(path string, c *config.Config) (*Folder, error) {
+	c = cmp.Or(c, new(config.Config))
 	dir := rundir.Dir(path)
 	name := dir.Path(rundir.ConfigName)
 	raw, err := regular.ReadFile(name)

@@ -25,6 +25,7 @@ import (
 
 // ModelOptions returns the options of a configuration's model.
 func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
+	c = cmp.Or(c, new(config.Config))
 	o := vlm.Options{
 		Backend: c.Model.Backend, CompileCache: c.Model.CompileCache, BFloat16: c.Model.BFloat16,
 		RolloutDType: vlm.RolloutDType(c.Model.RolloutDType), Recompute: vlm.Recompute(c.Model.Recompute),

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -175,7 +176,7 @@ func (f *Folder) Metrics() (*track.JSONLines, error) {
 // Checkpoints returns the checkpoints of the run, in the folder checkpoints. The
 // configuration sets how many are kept.
 func (f *Folder) Checkpoints(c *config.Config, log *slog.Logger) *Checkpoints {
-	whole, actors := c.Kept()
+	whole, actors := cmp.Or(c, new(config.Config)).Kept()
 	return &Checkpoints{Dir: f.dir().Path(rundir.Checkpoints), Keep: whole, KeepActors: actors, Log: log}
 }
 

@@ -22,6 +22,9 @@ const stopTime = 2 * time.Second
 // Serve serves a listener until ctx ends, and closes it. Without a key it serves only
 // loopback addresses and Unix sockets; for others the error wraps ErrKeyNeeded.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	if ln == nil {
+		return errors.New("view: serve: the listener is nil")
+	}
 	if s.Key == "" && !origin.Local(ln.Addr()) {
 		err := fmt.Errorf("view: address: %v, which other machines can reach: %w; set one or listen at 127.0.0.1", ln.Addr(),
 			ErrKeyNeeded)

@@ -64,7 +64,7 @@ func (t *Trainer) options() (queue.Options, error) {
 // cannot be reached, or belongs to another run. It changes nothing. Errors wrap
 // config.ErrConfig.
 func (t *Trainer) Check(ctx context.Context) error {
-	if t.Config.Run.Queue == "" {
+	if t.Config == nil || t.Config.Run.Queue == "" {
 		return nil
 	}
 	if !t.Own && !t.Config.UsesEngine() {
@@ -89,7 +89,7 @@ func asConfig(err error) error {
 // it, or a snapshot of it, is a policy.WorkerSource, its WorkerPolicy is sent to workers with every
 // batch, for Options.Policy.
 func (t *Trainer) Open(ctx context.Context, learner policy.Policy, state *judge.StateReward) (*queue.Queue, error) {
-	if t.Config.Run.Queue == "" {
+	if t.Config == nil || t.Config.Run.Queue == "" {
 		return nil, nil
 	}
 	o, err := t.options()

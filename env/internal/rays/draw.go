@@ -35,6 +35,7 @@ type canvas struct {
 // Draw draws a square picture, size pixels a side. Equal arguments give equal
 // bytes.
 func (w *World) Draw(eye Eye, size int) *image.RGBA {
+	size = max(0, size)
 	c := canvas{world: w, eye: eye, size: size}
 	c.forward, c.right, c.up = eye.axes()
 	c.sort()

@@ -108,7 +108,12 @@ func (b *Base) System(ctx context.Context) (env.Observation, error) {
 }
 
 // FormatText returns the instruction about the format of responses.
-func (b *Base) FormatText() string { return b.Texts.Format(b.parser, b.Prompt.Format) }
+func (b *Base) FormatText() string {
+	if b.Prompt.Format == nil { // of a zero value
+		return ""
+	}
+	return b.Texts.Format(b.parser, b.Prompt.Format)
+}
 
 // Describe rewards a section that describes the state in an environment's vocabulary:
 // the share of correct words times the weight, as a part named after the section. With

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -82,7 +83,7 @@ func (c *Chat) Opened() string { return c.opened }
 
 // Ends is Tokenizer.Ends for a response whose text begins with Opened.
 func (c *Chat) Ends(t *Tokenizer, tokens []int32) []int {
-	ends := t.Ends(tokens)
+	ends := cmp.Or(t, new(Tokenizer)).Ends(tokens)
 	for i := range ends {
 		ends[i] += len(c.opened)
 	}
@@ -93,7 +94,7 @@ func (c *Chat) Ends(t *Tokenizer, tokens []int32) []int {
 // them. Tokens that end inside a response do not.
 func (c *Chat) Begins(t *Tokenizer, tokens []int32) bool {
 	tail := tokens[max(0, len(tokens)-len(c.opened)):] // a token has at least one byte
-	return strings.HasSuffix(t.Decode(tail, KeepSpecial), c.opened)
+	return strings.HasSuffix(cmp.Or(t, new(Tokenizer)).Decode(tail, KeepSpecial), c.opened)
 }
 
 // Written returns the part of a response that the model writes: the response without

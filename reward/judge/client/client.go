@@ -110,7 +110,7 @@ func options(block *judge.StateReward) chat.Options {
 // KeyNames returns the environment variables in which New looks for the key that it sends to
 // block.JudgeURL, the first that is set; nil if no key is sent.
 func KeyNames(block *judge.StateReward) []string {
-	if block.Rules() != nil || block.Service.Model != "" {
+	if block == nil || block.Rules() != nil || block.Service.Model != "" {
 		return nil
 	}
 	o := options(block)

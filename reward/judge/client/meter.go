@@ -54,7 +54,7 @@ func (u Usage) Missing() int {
 //
 // and, without the prefix, time/judge: the seconds during which a judge was waited for.
 func (u Usage) Write(m map[string]float64, prefix string) {
-	if u.Claims == 0 {
+	if u.Claims == 0 || m == nil {
 		return
 	}
 	m[prefix+"claims"], m[prefix+"cached"] = float64(u.Claims), float64(u.Cached)

@@ -1,0 +1,4 @@
+package engines
+
+// Learner is what Wrap returns.
+type Learner = learner
