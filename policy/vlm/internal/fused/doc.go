@@ -1,8 +1,7 @@
-// Package fused has custom functions for XLA's CPU backend: the decoding step of a
-// decoder block, that of a gated delta rule, this rule over whole rows, forward and backward, the
-// product of a few rows with a matrix, with weights in float32, bfloat16 or int8, attention of whole rows, forward,
-// log-probs and entropies of a head, and the choice of the next tokens;
-// all else is in float32.
+// Package fused has custom functions for XLA's CPU backend: the decoding step of a decoder block, that of a gated delta
+// rule, this rule over whole rows, forward and backward, the product of a few rows with a matrix, with weights in
+// float32, bfloat16 or int8, that of large matrices, attention of whole rows, forward, log-probs and entropies of a
+// head, and the choice of the next tokens; all else is in float32.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
 // take up to four times as long as that, and between them it runs some thirty small
@@ -78,9 +77,9 @@ const (
 	SumsRight = "right"
 )
 
-// Multiplies reports whether Gemm is used for a product of two matrices [m, k] and [k, n], instead of XLA. With AVX-512
-// it is faster, unless packing the matrices takes longer than it saves.
-func Multiplies(m, n, k int) bool { return usesAVX512() && min(m, n, k) >= 64 }
+// Multiplies reports whether Gemm is used for a product of two matrices [m, k] and [k, n], instead of XLA. It is faster
+// with AVX-512, if numbers are used often enough to be worth packing.
+func Multiplies(m, n, k int) bool { return usesAVX512() && min(m, n) >= 256 && k >= 64 }
 
 // ScoreRows is the least number of rows for which Scores is used: with fewer, packing the output head takes longer
 // than it saves.
