@@ -39,6 +39,9 @@ type Guard struct {
 func (g Guard) Factory(f Factory) Factory {
 	return func(config map[string]any) (Env, error) {
 		merged, err := g.Merge(config)
+		if err == nil && f == nil {
+			err = errors.New("env: guard: the factory is nil")
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -121,6 +122,9 @@ func (o *ServerOptions) Validate() error {
 //	WithDefaults(sokoban.FromConfig, map[string]any{"rules": "legacy"})
 func WithDefaults(f env.Factory, options map[string]any) env.Factory {
 	return func(config map[string]any) (env.Env, error) {
+		if f == nil {
+			return nil, errors.New("remote: defaults: the factory is nil")
+		}
 		merged := map[string]any{}
 		maps.Copy(merged, options)
 		maps.Copy(merged, config)

@@ -13,6 +13,7 @@ import (
 	"vagen/env/dataset"
 	"vagen/env/navigation"
 	"vagen/env/primitiveskill"
+	"vagen/env/remote"
 	"vagen/env/svg"
 	"vagen/mask"
 	"vagen/policy"
@@ -32,6 +33,7 @@ import (
 	"vagen/train/envs"
 	"vagen/train/proof"
 	"vagen/train/run"
+	"vagen/train/sft"
 	"vagen/train/view"
 	"vagen/train/worker"
 )
@@ -49,7 +51,7 @@ func TestArgumentsThatAreNilAreErrors(t *testing.T) {
 		err  error
 	}{
 		{"policy: the learner is nil", second(policy.AccumulateAndStep(ctx, nil, nil, policy.Objective{}, policy.Optimizer{}))},
-		{"target: the picture is nil", second(new(svg.HTTPScorer).Score(ctx, nil, nil))},
+		{"the picture is nil", second(new(svg.HTTPScorer).Score(ctx, nil, nil))},
 		{"the reader is nil", second(judge.ReadLabelled(nil))},
 		{"harness: the state is nil", second(rollout.Concat{}.Next(nil))},
 		{"harness: the state is nil", second(rollout.NoConcat{}.Next(nil))},
@@ -58,6 +60,11 @@ func TestArgumentsThatAreNilAreErrors(t *testing.T) {
 		{"the encoder is nil", rollout.CheckTurn(nil, nil, env.Observation{}, env.Observation{})},
 		{"the player or done is nil", evaluate.PlayBatches(ctx, nil, nil, 0, 1, nil, nil)},
 		{"the registry is nil", gateway.Register(nil, nil)},
+		{"the writer is nil", new(evaluate.Report).WriteText(nil)},
+		{"the writer is nil", new(evaluate.Report).WriteMarkdown(nil)},
+		{"the factory is nil", second(env.Guard{}.Factory(nil)(nil))},
+		{"the factory is nil", second(remote.WithDefaults(nil, nil)(nil))},
+		{"train_batch_size is 0", second(sft.Open(ctx, new(config.Config), nil, nil))},
 		{"rewards of row 0: the trajectory has 0", second(stored.Rewards(nil, 0, reward.PerTurn))},
 		{"there is no turn 0", second(stored.Recorded(0))},
 		{"turn 0: the episode has 0", stored.Discard(0)},

@@ -152,8 +152,13 @@ func (r *Row) failures() string {
 // legend explains the intervals in brackets.
 const legend = "In brackets: 95 % confidence intervals, Wilson's for success, Student's for means over episodes."
 
+var errNoWriter = errors.New("evaluate: report: the writer is nil")
+
 // WriteText writes the tables in aligned columns.
 func (r *Report) WriteText(w io.Writer) error {
+	if w == nil {
+		return errNoWriter
+	}
 	figures, rewards := r.tables()
 	if err := cli.Table(w, figures); err != nil {
 		return err
@@ -172,6 +177,9 @@ func (r *Report) WriteText(w io.Writer) error {
 
 // WriteMarkdown writes the tables in the form of GitHub's Markdown.
 func (r *Report) WriteMarkdown(w io.Writer) error {
+	if w == nil {
+		return errNoWriter
+	}
 	figures, rewards := r.tables()
 	var out strings.Builder // written at once, so that no error of w is lost
 	for _, table := range [][][]string{figures, rewards} {

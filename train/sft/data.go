@@ -9,7 +9,9 @@ import (
 	"slices"
 
 	"vagen/env"
+	"vagen/internal/field"
 	"vagen/internal/rng"
+	"vagen/internal/settings"
 	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/train/config"
@@ -71,6 +73,10 @@ type opener struct {
 func Open(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*Data, error) {
 	if c == nil {
 		return nil, fmt.Errorf("sft: %w: it is nil", config.ErrConfig)
+	}
+	var bad field.Checks
+	if settings.Check(&bad, &c.SFT); bad.Err() != nil {
+		return nil, fmt.Errorf("sft: %w: %w", config.ErrConfig, bad.Err())
 	}
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	o := &opener{config: c, envs: envs}
