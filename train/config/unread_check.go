@@ -68,7 +68,7 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 		if !foreign && (isDefault || reflect.DeepEqual(value, base[u.Path])) {
 			continue
 		}
-		if u.Noted && g.Name == u.Path {
+		if u.Noted && !ofNext(g.Name) {
 			notes = append(notes, settings.Note{Key: u.Path, Where: g.Where, About: about})
 			continue
 		}
