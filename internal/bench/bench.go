@@ -48,6 +48,8 @@ type Config struct {
 	Batch int // rows
 	Seq   int // tokens per row; in prefill and decode, of its prompt
 	Steps int // timed steps, after an untimed one for compilation; decode uses at least 16
+
+	Temperature, TopP float64 // of decode, as in policy.Sampling
 }
 
 // Check returns an error that lists all invalid fields.
@@ -64,10 +66,20 @@ func (c Config) Check() error {
 			bad = append(bad, fmt.Errorf("%s is %d, must be at least %d", f.name, f.value, f.least))
 		}
 	}
+	if c.Mode != Decode && (c.Temperature != 0 || c.TopP != 0) {
+		bad = append(bad, fmt.Errorf("temperature is %v and top_p %v, must be 0 in mode %s", c.Temperature, c.TopP, c.Mode))
+	}
+	if err := c.sampling(1).Check(); err != nil {
+		bad = append(bad, err)
+	}
 	if len(bad) > 0 {
 		return fmt.Errorf("bench: %w: %w", ErrConfig, errors.Join(bad...))
 	}
 	return nil
+}
+
+func (c Config) sampling(tokens int) policy.Sampling {
+	return policy.Sampling{MaxTokens: tokens, Temperature: c.Temperature, TopP: c.TopP}
 }
 
 func (c Config) workload() vlm.Workload {
@@ -95,6 +107,8 @@ type Result struct {
 	Batch           int     `json:"batch"`
 	Seq             int     `json:"seq"`
 	Steps           int     `json:"steps"`
+	Temperature     float64 `json:"temperature"`
+	TopP            float64 `json:"top_p"`
 	MillisPerStep   float64 `json:"ms_per_step"` // median
 	TokensPerSecond float64 `json:"tokens_per_second"`
 	// mean CPU time of all threads, which other work on the machine affects less
@@ -149,6 +163,8 @@ func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 	return &Result{
 		System: system(), Model: m.Family(), Backend: m.Backend(), Mode: c.Mode, Batch: c.Batch, Seq: c.Seq,
 		Steps:         len(r.times),
+		Temperature:   r.Temperature,
+		TopP:          r.TopP,
 		MillisPerStep: float64(median) / 1e6, TokensPerSecond: float64(tokens) / median.Seconds(),
 		Devices: max(1, int(m.Gauges()["devices"])), ExchangeShare: m.Gauges()["exchange_share"],
 		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(),
@@ -265,7 +281,7 @@ const (
 	decodedTogether = 8
 )
 
-// decode times the tokens of long greedy responses, after an untimed pass for compilation.
+// decode times the tokens of long responses, after an untimed pass for compilation.
 func (r *runner) decode(ctx context.Context) error {
 	const warm = warmDecoded
 	r.Steps = max(r.Steps, leastDecoded)
@@ -278,7 +294,7 @@ func (r *runner) decode(ctx context.Context) error {
 		var at []time.Time
 		var cpu []time.Duration
 		last := -1
-		out, err := r.model.Stream(ctx, prompts, policy.Sampling{MaxTokens: r.Steps + warm + decodedTogether},
+		out, err := r.model.Stream(ctx, prompts, r.sampling(r.Steps+warm+decodedTogether),
 			func(prompt int, _ int32) {
 				if last < 0 || prompt <= last { // the first row of a step
 					at, cpu = append(at, time.Now()), append(cpu, usage.CPUTime())

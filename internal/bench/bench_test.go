@@ -24,8 +24,13 @@ func tiny(t *testing.T) *vlm.Model {
 func TestEveryModeReportsWhatItMeasured(t *testing.T) {
 	m := tiny(t)
 	for _, mode := range Modes() {
-		r, err := Run(t.Context(), m, Config{Mode: mode, Batch: 2, Seq: 120, Steps: 2})
+		c := Config{Mode: mode, Batch: 2, Seq: 120, Steps: 2}
+		if mode == Decode {
+			c.Temperature, c.TopP = 1, 0.9
+		}
+		r, err := Run(t.Context(), m, c)
 		require.NoError(t, err, mode)
+		assert.Equal(t, []float64{c.Temperature, c.TopP}, []float64{r.Temperature, r.TopP})
 		tokens := 2 * 120.0
 		if mode == Decode {
 			tokens = 2
@@ -63,9 +68,9 @@ func TestPromptsHaveTheRequestedLength(t *testing.T) {
 }
 
 func TestConfigReportsAllErrors(t *testing.T) {
-	_, err := Run(t.Context(), nil, Config{Mode: "nap", Batch: 0, Seq: 1, Steps: 0})
+	_, err := Run(t.Context(), nil, Config{Mode: "nap", Batch: 0, Seq: 1, Steps: 0, Temperature: -1, TopP: 2})
 	require.ErrorIs(t, err, ErrConfig)
-	for _, name := range []string{"nap", "batch", "seq", "steps"} {
+	for _, name := range []string{"nap", "batch", "seq", "steps", "must be 0 in mode", "must be in [1e-9"} {
 		assert.ErrorContains(t, err, name)
 	}
 }
