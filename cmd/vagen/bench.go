@@ -32,8 +32,7 @@ reached in the same run, and "used" the step's share of both.`,
 			f.IntVar(&c.Batch, "batch", 8, "rows")
 			f.IntVar(&c.Seq, "seq", 128, "tokens per row; in prefill and decode, of its prompt")
 			f.Float64Var(&c.Temperature, "temperature", 0, "of decode; 0 chooses the most likely token")
-			f.Float64Var(&c.TopP, "top-p", 0,
-				"of decode: draw from the smallest set of tokens with this probability; 0 and 1 draw from all")
+			f.Float64Var(&c.TopP, "top-p", 0, "of decode: draw from the smallest set with this probability; 0 is all tokens")
 			f.IntVar(&c.Steps, "steps", 5, "timed steps; decode uses at least 16")
 			asJSON := f.Bool("json", false, "write one line of JSON")
 			options := modelFlags(f)
