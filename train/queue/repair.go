@@ -47,9 +47,12 @@ func (d *deal) findLost(ctx context.Context) error {
 	if err != nil || time.Since(d.progress) < 2*q.opts.Lease || len(d.todo) > 0 {
 		return err
 	}
-	// A task that is not on the server has a result, which would have arrived. A server that lost
+	// A task that is not on the server has a result, which has arrived or waits to be read. A server that lost
 	// its memory numbers tasks anew, so that a worker may acknowledge one that it never had.
 	if waiting < d.pending {
+		if unread, err := d.consumer.Info(ctx); err != nil || unread.NumPending > 0 {
+			return err
+		}
 		return d.redeal(ctx)
 	}
 	if _, err := d.all.GetInfo(ctx, d.nonce); errors.Is(err, jetstream.ErrObjectNotFound) ||
