@@ -26,9 +26,10 @@ static void multiply(const weight *w, int64_t from, int64_t to, const float *x, 
 		dot_narrow(w, from, to, x, n, y, ld);
 }
 
-// outputs_loop runs a loop over the outputs of a weight. Places of packed ones are units.
+// outputs_loop runs a loop over the outputs of a weight. Places of packed ones are panels: the outputs of one share the
+// cache's lines.
 static void outputs_loop(int taken, work *f, void *of, const weight *w, int64_t n, int64_t grain) {
-	int64_t unit = w->type == TYPE_F32 ? 1 : UNIT;
+	int64_t unit = w->type == TYPE_F32 ? 1 : PANEL;
 	team_loop(taken, f, of, (n + unit - 1) / unit, (grain + unit - 1) / unit);
 }
 
@@ -36,8 +37,8 @@ static void outputs_loop(int taken, work *f, void *of, const weight *w, int64_t 
 static void outputs(const weight *w, int64_t n, int64_t *from, int64_t *to) {
 	if (w->type == TYPE_F32)
 		return;
-	*from *= UNIT;
-	*to = *to * UNIT < n ? *to * UNIT : n;
+	*from *= PANEL;
+	*to = *to * PANEL < n ? *to * PANEL : n;
 }
 
 // state is what the loops of one run share.

@@ -54,10 +54,10 @@ static float from_bf16(uint16_t b) {
 #include "tile.h"
 #endif
 
-// tiles are those of a type and of this processor for up to most rows: of one unit, and of several, up to a whole
-// panel, so that weights are read in long runs.
+// tiles are those of a type and of this processor for up to most rows, of some units of a panel: all of it if the sums fit
+// into the registers, so that weights are read in long runs.
 typedef struct {
-	tile *const *many, *const *one;
+	tile *const *of;
 	int64_t units;
 	int most;
 } tiles;
@@ -74,11 +74,10 @@ int use_avx512(void) {
 #endif
 }
 
-#define CHOOSE(SET, UNITS, MOST)                                                                \
-	(type == TYPE_S8 ? (tiles){SET##_int8_t_##UNITS, SET##_int8_t_1, UNITS, MOST}                \
-	                 : (tiles){SET##_uint16_t_##UNITS, SET##_uint16_t_1, UNITS, MOST})
+#define CHOOSE(SET, UNITS, MOST) \
+	(type == TYPE_S8 ? (tiles){SET##_int8_t_##UNITS, UNITS, MOST} : (tiles){SET##_uint16_t_##UNITS, UNITS, MOST})
 
-// choose returns the tiles for n rows, whose sums fit into the registers.
+// choose returns the tiles for n rows.
 static tiles choose(int32_t type, int64_t n) {
 #if defined(__x86_64__)
 	if (use_avx512())
@@ -91,19 +90,17 @@ static tiles choose(int32_t type, int64_t n) {
 
 void dot_narrow(const weight *w, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld) {
 	tiles t = choose(w->type, n);
-	int64_t many = t.units * UNIT, size = w->type == TYPE_S8 ? 1 : 2, in = w->in;
+	int64_t outputs = t.units * UNIT, size = w->type == TYPE_S8 ? 1 : 2, in = w->in;
 	int64_t panel = PANEL * size * (w->type == TYPE_S8 ? in + SCALES : in);
-	for (int64_t at = from / UNIT * UNIT, outputs; at < to; at += outputs) {
-		int whole = at % many == 0 && at + many <= to;
+	for (int64_t at = from / outputs * outputs; at < to; at += outputs) {
 		const char *data = (const char *)w->data + at / PANEL * panel;
 		const float *scales = w->type == TYPE_S8 ? (const float *)(data + in * PANEL) + at % PANEL : 0;
-		outputs = whole ? many : UNIT;
 		int64_t first = at < from ? from - at : 0, last = at + outputs > to ? to - at : outputs;
 		for (int64_t row = 0, rows; row < n; row += rows) {
 			int64_t passes = (n - row + t.most - 1) / t.most;
 			float z[MOST * PANEL];
 			rows = (n - row + passes - 1) / passes;
-			(whole ? t.many : t.one)[rows - 1](data + at % PANEL * size, in, x + row * in, z);
+			t.of[rows - 1](data + at % PANEL * size, in, x + row * in, z);
 			for (int64_t r = 0; r < rows; r++)
 				for (int64_t i = first; i < last; i++)
 					y[(row + r) * ld + at + i] = scales ? z[r * outputs + i] * scales[i] : z[r * outputs + i];

@@ -12,15 +12,14 @@ enum { LINE = 64 };
 
 // weight is a matrix [out, in]: row by row in float32, or packed. A packed one has panels of 64
 // outputs, [panels, in, 64] in bfloat16, or [panels, in + 4, 64] in int8, where the last 256
-// bytes of a panel are the outputs' scales in float32. Outputs that fill up the last panel are not read.
+// bytes of a panel are the outputs' scales in float32. Outputs that fill up the last panel are not used.
 typedef struct {
 	const void *data;
 	int32_t type; // TYPE_F32, TYPE_BF16 or TYPE_S8
 	int64_t in;
 } weight;
 
-// UNIT is how many outputs of a packed matrix are computed together at least. Shares of a loop over
-// outputs should end between units.
+// UNIT is how many outputs of a packed matrix are computed together at least.
 enum { UNIT = 16 };
 
 // dot_narrow is dot_rows for a packed matrix. A product is one sum in the order of the inputs, so it does not
