@@ -188,7 +188,7 @@ static int64_t used(const stretch *c, int64_t row) {
 // whole is n rounded up to vectors, of a stretch.
 static int64_t whole(const stretch *c, int64_t n) { return n + 7 < c->length ? (n + 7) & ~7 : c->length; }
 
-// blend adds the values of a stretch by their weights to VECTORS·8 numbers.
+// blend adds the values of a stretch by their weights to VECTORS·8 numbers. Several sums at a time hide what one takes.
 #define BLEND(NAME, VECTORS)                                                                    \
 	SIMD static void NAME(const float *v, int64_t dim, const float *weight, int64_t n, float *y) { \
 		v8 s[VECTORS];                                                                          \
@@ -205,12 +205,15 @@ static int64_t whole(const stretch *c, int64_t n) { return n + 7 < c->length ? (
 	}
 
 BLEND(blend8, 8)
+BLEND(blend4, 4)
 BLEND(blend1, 1)
 
 SIMD static void blend(const float *v, int64_t dim, const float *weight, int64_t n, float *y) {
 	int64_t k = 0;
 	for (; k + 64 <= dim; k += 64)
 		blend8(v + k, dim, weight, n, y + k);
+	for (; k + 32 <= dim; k += 32)
+		blend4(v + k, dim, weight, n, y + k);
 	for (; k + 8 <= dim; k += 8)
 		blend1(v + k, dim, weight, n, y + k);
 	for (; k < dim; k++)
