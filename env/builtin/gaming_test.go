@@ -201,6 +201,9 @@ func wm(observation, prediction, answer string) string {
 // twins are two environments at one seed. The twin shows the truth of a turn before it is played.
 type twins struct{ env, twin env.Env }
 
+// begun are snapshots of levels that were created before: many agents play each.
+var begun = map[string][]byte{}
+
 // reset creates twins without a judge, so that claims stay unpaid. The twin has options of its own.
 func reset(t *testing.T, name string, options, shown map[string]any, seed int64) *twins {
 	t.Helper()
@@ -210,8 +213,13 @@ func reset(t *testing.T, name string, options, shown map[string]any, seed int64)
 	for i, o := range []map[string]any{options, shown} {
 		e, err := registry.New(name, o)
 		require.NoError(t, err)
-		_, err = e.Reset(t.Context(), seed)
-		require.NoError(t, err)
+		if level := fmt.Sprint(name, o, seed); begun[level] != nil {
+			require.NoError(t, e.(env.Snapshotter).Restore(t.Context(), begun[level]))
+		} else {
+			_, err = e.Reset(t.Context(), seed)
+			require.NoError(t, err)
+			begun[level] = snapshotOf(t, e, level)
+		}
 		both[i] = e
 	}
 	return &twins{both[0], both[1]}
