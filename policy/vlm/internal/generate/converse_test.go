@@ -194,36 +194,6 @@ func TestCancelledGenerationLeavesAWorkingModel(t *testing.T) {
 	}
 }
 
-// A failing call does not affect conversations that are not part of it, also if they
-// share a cache with one that is.
-func TestBrokenCallsEndOnlyTheirConversations(t *testing.T) {
-	m := New(t, model.Qwen25VL, Options{})
-	o := policy.Sampling{Temperature: 1, MaxTokens: 6}
-	more := func(key, seed uint64) policy.Prompt {
-		return policy.Prompt{Conversation: key, Seed: seed, Messages: Say("on")}
-	}
-	alone := Stories{}
-	alone.Play(t, m, Asks(), o)
-	alone.Play(t, m, []policy.Prompt{more(2, 8)}, o)
-	m.Forget(KeysOf(Asks())...)
-
-	done := false
-	for looks := 0; !done; looks++ {
-		played := Stories{}
-		played.Play(t, m, Asks(), o)
-		_, err := m.Generate(Countdown(t.Context(), looks), []policy.Prompt{more(1, 5), more(77, 6)}, o)
-		if done = err == nil; !done {
-			require.NotContains(t, m.Gen.Chats, uint64(1), "after %d looks", looks)
-			require.NotContains(t, m.Gen.Chats, uint64(77))
-		}
-		require.Contains(t, m.Gen.Chats, uint64(2))
-		played.Play(t, m, []policy.Prompt{more(2, 8)}, o)
-		played[2].RequireLike(t, alone[2], "after %d looks", looks)
-		m.Forget(append(KeysOf(Asks()), 77)...)
-		require.Empty(t, m.Gen.Batches)
-	}
-}
-
 // torn is an image without its pixels.
 type torn struct{ image.Image }
 
