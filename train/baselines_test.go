@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	_ "vagen/internal/linktest"
 	"vagen/policy"
 	"vagen/rollout"
 )

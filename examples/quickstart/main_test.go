@@ -21,6 +21,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	_ "vagen/internal/linktest"
 	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/proof"

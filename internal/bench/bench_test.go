@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	_ "vagen/internal/linktest"
 	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 )

@@ -15,6 +15,7 @@ import (
 	"vagen/env/primitiveskill"
 	"vagen/env/remote"
 	"vagen/env/svg"
+	_ "vagen/internal/linktest"
 	"vagen/mask"
 	"vagen/policy"
 	"vagen/policy/loss"

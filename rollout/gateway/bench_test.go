@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	_ "vagen/internal/linktest"
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/rollout/gateway/internal/dialect"

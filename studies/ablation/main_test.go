@@ -16,6 +16,7 @@ import (
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/frozenlake"
+	_ "vagen/internal/linktest"
 	"vagen/internal/rng"
 	"vagen/mask"
 	"vagen/policy/vlm"

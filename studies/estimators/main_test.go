@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/advantage"
+	_ "vagen/internal/linktest"
 	"vagen/policy"
 	"vagen/train/credit"
 )

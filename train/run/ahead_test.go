@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	_ "vagen/internal/linktest"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train"

@@ -17,6 +17,7 @@ import (
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/frozenlake"
+	_ "vagen/internal/linktest"
 	"vagen/mask"
 	"vagen/reward"
 	"vagen/rollout"

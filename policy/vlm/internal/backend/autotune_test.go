@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	_ "vagen/internal/linktest"
 	"vagen/policy/vlm/internal/plugin"
 )
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	_ "vagen/internal/linktest"
 )
 
 func open(t *testing.T, dir string, limit int64) *Store {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	_ "vagen/internal/linktest"
 	"vagen/policy/vlm/internal/devicetest"
 )
 

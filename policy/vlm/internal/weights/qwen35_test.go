@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	_ "vagen/internal/linktest"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
