@@ -67,8 +67,8 @@ func TestEveryViewLoadsWithoutAComplaint(t *testing.T) {
 	}
 }
 
-// TestTenThousandEpisodesAreAFewElements: filters narrow the list, of which only visible rows are elements, and the last
-// episode is reached by scrolling.
+// TestTenThousandEpisodesAreAFewElements: filters narrow the list, of which only visible rows are elements,
+// and the last episode is reached by scrolling.
 func TestTenThousandEpisodesAreAFewElements(t *testing.T) {
 	s, f, b := shownPage(t)
 	f.tenThousand(t)

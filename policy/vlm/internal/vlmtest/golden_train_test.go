@@ -153,8 +153,8 @@ func (r *recordedModel) laterNorm(step int, norm float64) golden.Tolerance {
 }
 
 // compareNoisyTraining compares training from weights with noise of about a rounding
-// error, if the recording has the sensitivity to it. Another processor sums in another order, which changes every number by
-// such an error, and training must stay within its tolerances. weights are those of the checkpoint.
+// error, if the recording has the sensitivity to it. Another processor sums in another order, which changes
+// every number by such an error, and training must stay within its tolerances. weights are those of the checkpoint.
 func (r *recordedModel) compareNoisyTraining(m *Model, l *learn.Learner, weights map[string][]float32) {
 	if r.Sensitivity.Noise == 0 {
 		return
