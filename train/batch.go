@@ -83,15 +83,14 @@ func masks(c *config.Config) mask.Options {
 	}
 }
 
-// chooseTokens selects the tokens that the learner scores: those with a loss and the steps of
-// the estimator's recursion, or on request all tokens. The first token of a row is never
-// selected, because nothing predicts it.
+// chooseTokens selects the tokens that the learner scores: those with a loss and those that the model wrote,
+// forced ones included, which are steps of the estimator's recursion; or on request all tokens. The first token
+// of a row is never selected, because nothing predicts it.
 func (b *batch) chooseTokens(spec advantage.Spec, all bool) {
 	b.want, b.adv.Attention = make([]bool, len(b.loss)), make([]bool, len(b.loss))
 	for i := range b.want {
 		b.adv.Attention[i] = true
-		b.want[i] = all || b.loss[i] || b.value[i] || b.adv.TurnEnd[i] || (b.adv.GAE != nil && b.adv.GAE[i]) ||
-			(spec.Critic && spec.Mask == advantage.MaskAttention)
+		b.want[i] = all || b.loss[i] || b.written[i] || spec.Critic && spec.Mask == advantage.MaskAttention
 	}
 	for i := range b.rows.Len() {
 		first := b.rows.Offsets[i]

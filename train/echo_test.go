@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/advantage"
 	"vagen/env"
 	"vagen/internal/golden"
 	"vagen/policy"
@@ -198,4 +199,16 @@ func TestEchoWeightsAverageOverTheMiniBatch(t *testing.T) {
 	got.Report(&s)
 	require.InDelta(t, 1.5, s.Metrics["actor/echo_nll"], 1e-9)
 	require.False(t, math.IsNaN(got.Loss))
+}
+
+// TestForcedTokensAreScored where nothing but the recursion reads them: without the GAE mask and with a critic on turn
+// ends. Their value is the next one of the token before.
+func TestForcedTokensAreScored(t *testing.T) {
+	b := &batch{
+		rows: policy.Rows{Offsets: []int{0, 5}}, loss: []bool{false, true, false, true, false},
+		value: []bool{false, false, false, true, false}, written: []bool{false, true, true, true, false},
+	}
+	b.adv.TurnEnd = b.value
+	b.chooseTokens(advantage.Spec{Mask: advantage.MaskLoss, Critic: true}, false)
+	require.Equal(t, b.written, b.want)
 }
