@@ -28,6 +28,11 @@ func (c *Config) UsesEstimator() bool {
 	return !l.alone() && (d.Task || d.Coef == 0)
 }
 
+// readsAdvantages is UsesEstimator, or that the gate of data.pools reads them.
+func (c *Config) readsAdvantages() bool {
+	return c.UsesEstimator() || c.Data.Pools.Gate == GateAdvantageRange
+}
+
 // UsesReference reports whether a run scores tokens with a reference policy. Losses of the program's own get its
 // log-probs if a teacher is named.
 func (c *Config) UsesReference() bool {

@@ -124,6 +124,8 @@ func (v *validator) names(c *Config, r Registries) {
 	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target,
 		c.Algorithm.KLCtrl.Horizon); err != nil {
 		v.Say("{algorithm.kl_ctrl}: %w", err)
+	} else if k := &c.Algorithm.KLCtrl; c.Algorithm.KLInReward && k.Type == "adaptive" && k.Coef == 0 {
+		v.Say("{algorithm.kl_ctrl.type} is adaptive, but {algorithm.kl_ctrl.kl_coef} is 0, which no factor changes")
 	}
 	v.environments(c)
 }
@@ -174,11 +176,10 @@ func (v *validator) contradictions(c *Config, r Registries) {
 		return
 	}
 	name := c.Algorithm.Estimator
-	gated := c.Data.Pools.Gate == GateAdvantageRange
-	if spec.Critic && c.Critic.Kind == "none" && (c.UsesEstimator() || gated) {
+	if spec.Critic && c.Critic.Kind == "none" && c.readsAdvantages() {
 		v.Say("{algorithm.adv_estimator} %s needs values, but {critic.kind} is none", name)
 	}
-	if spec.Groups && c.Rollout.Trajectories < 2 && c.UsesEstimator() {
+	if spec.Groups && c.Rollout.Trajectories < 2 && c.readsAdvantages() {
 		v.Say("{algorithm.adv_estimator} %s compares episodes of one start state, but {rollout_manager.n_trajectory} is %d", name, c.Rollout.Trajectories)
 	}
 	v.components(c, spec)

@@ -146,7 +146,7 @@ func (v *validator) harness(c *Config, r Registries) {
 		}
 	}
 	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil {
-		if err := rollout.Check(h, spec, ""); errors.Is(err, rollout.ErrIncompatible) && c.UsesEstimator() {
+		if err := rollout.Check(h, spec, ""); errors.Is(err, rollout.ErrIncompatible) && c.readsAdvantages() {
 			v.Say("{algorithm.adv_estimator} with {trainer.harness} %s: %w", name, err)
 		}
 		if mode := c.Agent.Actor.Loss.Mode; mode == "turn_gspo" || mode == "turn_ppo" {

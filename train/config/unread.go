@@ -139,7 +139,7 @@ func (c *Config) unreadSchedules(r Registries, when func(idle bool, by, why stri
 // unreadAdvantages is the setting with which nothing reads the estimator's advantages, and how; "" if something does.
 func (c *Config) unreadAdvantages() (by, why string) {
 	switch {
-	case c.UsesEstimator() || c.Data.Pools.Gate == GateAdvantageRange:
+	case c.readsAdvantages():
 		return "", ""
 	case c.Agent.Actor.Loss.alone():
 		return "actor_rollout_ref.actor.policy_loss.loss_mode", "is " + c.Agent.Actor.Loss.Mode + ", which reads no advantages"
