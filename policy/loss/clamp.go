@@ -11,7 +11,7 @@ const maxLogTurn = 10
 
 // The functions below return a value together with its derivative. Where there is no
 // derivative, max and min return the mean of both sides, and clamp the derivative at its
-// edges, as automatic differentiation in PyTorch does.
+// edges, as automatic differentiation in PyTorch 2.13 does; in 2.15 clamps have 0 there.
 
 func maxOf(a, da, b, db float64) (v, dv float64) {
 	switch {
