@@ -169,7 +169,7 @@ static failure *on_delta(call *c) {
 	return NULL;
 }
 
-// on_rule is forward without the gradient of the outputs, and backward with it.
+// on_rule is forward without the gradient of the outputs, from states of zero or from given ones, and backward with it.
 static failure *on_rule(call *c) {
 	if (asked(c))
 		return NULL;
@@ -183,7 +183,7 @@ static failure *on_rule(call *c) {
 	r.beta = floats(&in, 3);
 	r.g = floats(&in, 3);
 	r.segment = next(&in, TYPE_S32, 2)->data;
-	if (in.at < in.of->n) {
+	if (in.at + 1 < in.of->n) {
 		r.states = next(&in, TYPE_F32, 5)->data;
 		r.by_o = floats(&in, 4);
 		float **by[] = {&r.by_q, &r.by_k, &r.by_v, &r.by_beta, &r.by_g};
@@ -191,7 +191,10 @@ static failure *on_rule(call *c) {
 			*by[i] = next(&out, TYPE_F32, i < 3 ? 4 : 3)->data;
 	} else {
 		r.o = next(&out, TYPE_F32, 4)->data;
-		if (out.at < out.of->n)
+		if (in.at < in.of->n) {
+			r.start = floats(&in, 4);
+			r.end = next(&out, TYPE_F32, 4)->data;
+		} else if (out.at < out.of->n)
 			r.states = next(&out, TYPE_F32, 5)->data;
 	}
 	if (in.bad || out.bad || in.at != in.of->n || out.at != out.of->n)

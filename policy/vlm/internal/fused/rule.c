@@ -122,11 +122,22 @@ static float *place(const room *m) {
 	return r->states + ((m->at / CHUNK * r->groups + m->group) * r->heads + m->head) * r->key * r->value;
 }
 
+// keep copies the state [key, value].
+static void keep(const room *m, float *to) {
+	for (int64_t i = 0; i < m->r->key; i++)
+		memcpy(to + i * m->r->value, m->state + i * m->value, m->r->value * sizeof *to);
+}
+
+static void restore(room *m, const float *from) {
+	for (int64_t i = 0; i < m->r->key; i++)
+		memcpy(m->state + i * m->value, from + i * m->r->value, m->r->value * sizeof *from);
+}
+
 SIMD static void forward(room *m) {
 	const rule *r = m->r;
 	int64_t key = m->key, value = m->value;
-	for (int64_t i = 0; r->states && i < r->key; i++)
-		memcpy(place(m) + i * r->value, m->state + i * value, r->value * sizeof *m->state);
+	if (r->states)
+		keep(m, place(m));
 	begin(m);
 	m->times(m->q, key, 1, m->state, m->missed, CHUNK, value, key, 0);
 	scale(m->missed, m->missed, m->enter, value);
@@ -174,8 +185,7 @@ SIMD static float states_back(room *m, float *total) {
 SIMD static void backward(room *m) {
 	const rule *r = m->r;
 	int64_t key = m->key, value = m->value;
-	for (int64_t i = 0; i < r->key; i++)
-		memcpy(m->state + i * value, place(m) + i * r->value, r->value * sizeof *m->state);
+	restore(m, place(m));
 	begin(m);
 	take(m, r->by_o, r->value, m->by, value);
 	m->times(m->probs, 1, CHUNK, m->by, m->by_new, CHUNK, value, CHUNK, 0);
@@ -261,11 +271,15 @@ static void heads(void *of, int64_t from, int64_t to) {
 		m.group = i / r->heads, m.head = i % r->heads;
 		memset(m.state, 0, m.key * m.value * sizeof *m.state);
 		memset(m.by_state, 0, m.key * m.value * sizeof *m.state);
+		if (r->start)
+			restore(&m, r->start + i * r->key * r->value);
 		for (int64_t c = 0; c < chunks; c++) {
 			m.at = (r->by_o ? chunks - 1 - c : c) * CHUNK;
 			m.n = r->length - m.at < CHUNK ? r->length - m.at : CHUNK;
 			(r->by_o ? backward : forward)(&m);
 		}
+		if (r->end)
+			keep(&m, r->end + i * r->key * r->value);
 	}
 	free(memory);
 }

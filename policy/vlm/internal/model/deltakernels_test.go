@@ -14,8 +14,8 @@ import (
 )
 
 // The kernels of a gated delta rule over whole rows do what the graph does, forward and backward: with one chunk and
-// several, the last one filled or not, with rows that end inside chunks, and widths that vectors divide and others. The
-// same bits come again, with AVX-512 and without.
+// several, the last one filled or not, with rows that end inside chunks, from states of zero and from others, and widths
+// that vectors divide and others. The same bits come again, with AVX-512 and without.
 func TestDeltaRuleKernelsDoWhatTheGraphDoes(t *testing.T) {
 	t.Parallel()
 	d := devicetest.Kernels(t)
@@ -31,14 +31,18 @@ func TestDeltaRuleKernelsDoWhatTheGraphDoes(t *testing.T) {
 			return r.normal(centre, spread, append([]int{groups, length, heads}, dims...)...)
 		}
 		in := []operand{draw(0, 0.3, key), draw(0, 0.3, key), draw(0, 1, value), draw(0.5, 0.2), draw(-0.5, 0.3),
-			draw(0, 1, value), ints(segments, groups, length)}
+			draw(0, 1, value), ints(segments, groups, length), r.normal(0, 1, groups, heads, key, value)}
 		build := func(n []*Node) (out []*Node, use StepKernels) {
 			x, c := deltaIn{n[0], n[1], n[2], n[3], n[4]}, newChunks(n[0].Graph(), groups, length, n[6])
 			rule := newDeltaRule(c, x.each(c.split))
 			start := Zeros(n[0].Graph(), shape(dtypes.Float32, groups, heads, key, value))
 			o, states := rule.overRows(x, start, c, &use, true)
 			by := rule.gradients(x, states, n[5], c, &use)
-			return append([]*Node{o, states}, by.list()...), use
+			whole := newChunks(n[0].Graph(), groups, length, nil) // as contexts are read: the states go on
+			after, _, end := newDeltaRule(whole, x.each(whole.split)).forward(n[7])
+			after = whole.join(after)
+			use.RuleFrom(x, whole.segment, n[7], after, end)
+			return append([]*Node{o, states, after, end}, by.list()...), use
 		}
 		want := run(t, devicetest.Go(t), in, func(n []*Node) []*Node { out, _ := build(n); return out })
 		kernel := d.Fused("delta rule", func(n []*Node) ([]*Node, []device.Kernel) { return build(n) })

@@ -266,14 +266,16 @@ func (d *deltaNet) Cache() []CacheArray {
 	}
 }
 
-func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Node, _ *StepKernels) (*Node, []*Node) {
+func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Node, use *StepKernels) (*Node, []*Node) {
 	n, length := dim(fresh, 0), dim(fresh, 1)
 	window := past.Prefix[0]
 	w, x, proj := d.begin(weights, x)
 	c := newChunks(x.Graph(), n, length, nil)
 	t := d.tokens(&w.delta, proj, n, length, window, nil, fresh)
 	o, _, state := newDeltaRule(c, t.each(c.split)).forward(past.Prefix[1])
-	y, _, _ := d.finish(w, x, d.mixed(&w.delta, d.flat(c.join(o)), proj))
+	o = c.join(o)
+	use.RuleFrom(t.deltaIn, c.segment, past.Prefix[1], o, state)
+	y, _, _ := d.finish(w, x, d.mixed(&w.delta, d.flat(o), proj))
 	u := Reshape(columns(proj, 0, d.Linear.Channels()), n, length, d.Linear.Channels())
 	return y, []*Node{lastReal(Concatenate([]*Node{window, u}, 1), fresh), state}
 }

@@ -43,6 +43,13 @@ func (s *StepKernels) Rule(in deltaIn, segment *Node, out ...*Node) {
 	}
 }
 
+// RuleFrom is Rule from the states start, to those after all tokens, end.
+func (s *StepKernels) RuleFrom(in deltaIn, segment, start, o, end *Node) {
+	if s != nil {
+		*s = append(*s, device.Kernel{Name: fused.DeltaRule, In: append(in.list(), segment, start), Out: []*Node{o, end}})
+	}
+}
+
 // RuleBack adds the gradients by of Rule's inputs, given the states before chunks and the gradient of the outputs.
 func (s *StepKernels) RuleBack(in deltaIn, segment, states, do *Node, by deltaIn) {
 	if s != nil {
