@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 
+	"vagen/internal/field"
 	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -129,7 +130,7 @@ func (m *Model) checkCriticConfig() error {
 			return fmt.Errorf("vlm: %w: CriticPath: %w", ErrOption, err)
 		}
 	}
-	var bad []error
+	var bad field.Checks
 	for _, f := range []struct {
 		name     string
 		its, own any
@@ -144,11 +145,11 @@ func (m *Model) checkCriticConfig() error {
 		{"image_mean", c.NormMean, m.cfg.NormMean}, {"image_std", c.NormStd, m.cfg.NormStd},
 	} {
 		if its, own := fmt.Sprintf("%+v", f.its), fmt.Sprintf("%+v", f.own); its != own {
-			bad = append(bad, fmt.Errorf("%s is %s, must be the policy's, %s", f.name, its, own))
+			bad.Say("%s is %s, must be the policy's, %s", f.name, its, own)
 		}
 	}
-	if len(bad) > 0 {
-		return fmt.Errorf("vlm: %w: CriticPath %s: %w", ErrOption, dir, errors.Join(bad...))
+	if err := bad.Err(); err != nil {
+		return fmt.Errorf("vlm: %w: CriticPath %s: %w", ErrOption, dir, err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"vagen/internal/field"
 	"vagen/internal/floats"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -19,7 +20,7 @@ import (
 
 // CheckOptimizer lists the settings that are out of range.
 func CheckOptimizer(o policy.Optimizer) error {
-	var bad []error
+	var bad field.Checks
 	for _, f := range []struct {
 		name  string
 		value float64
@@ -36,11 +37,11 @@ func CheckOptimizer(o policy.Optimizer) error {
 		{"MaxGradNorm", o.MaxGradNorm, o.MaxGradNorm >= 0, "at least 0"},
 	} {
 		if !f.ok || math.IsInf(f.value, 0) {
-			bad = append(bad, fmt.Errorf("%s is %v, must be %s and finite", f.name, f.value, f.must))
+			bad.Say("%s is %v, must be %s and finite", f.name, f.value, f.must)
 		}
 	}
-	if len(bad) > 0 {
-		return fmt.Errorf("vlm: update: optimizer: %w", errors.Join(bad...))
+	if err := bad.Err(); err != nil {
+		return fmt.Errorf("vlm: update: optimizer: %w", err)
 	}
 	return nil
 }

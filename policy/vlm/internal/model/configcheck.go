@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"vagen/internal/endtokens"
+	"vagen/internal/field"
 )
 
 // sizeLimit is a size of a config with its name and the binary logarithm of its
@@ -53,18 +54,18 @@ func (c *Config) checkSize() []error {
 
 // check checks the settings outside the decoder and the vision tower.
 func (f *configFile) check(t *configText, c *Config) []error {
-	var bad []error
+	var bad field.Checks
 	vocab := c.Text.Vocab
 	for _, q := range []struct {
 		key   string
 		value json.RawMessage
 	}{{"quantization_config", f.Quantization}, {"compression_config", f.Compression}} {
 		if len(q.value) > 0 && string(q.value) != "null" && string(q.value) != "{}" {
-			bad = append(bad, fmt.Errorf("%s is set: quantised weights are not supported", q.key))
+			bad.Say("%s is set: quantised weights are not supported", q.key)
 		}
 	}
 	if err := endtokens.IDs(c.EndOfTurn).Check(vocab); err != nil {
-		bad = append(bad, err)
+		bad.Say("%w", err)
 	}
 	for _, token := range []struct {
 		key string
@@ -74,18 +75,18 @@ func (f *configFile) check(t *configText, c *Config) []error {
 		{"vision_start_token_id", f.VisionStart}, {"vision_end_token_id", f.VisionEnd},
 	} {
 		if id := token.id; id != nil && (*id < 0 || int(*id) >= vocab) {
-			bad = append(bad, fmt.Errorf("%s is %d, must be in [0, %d)", token.key, *id, vocab))
+			bad.Say("%s is %d, must be in [0, %d)", token.key, *id, vocab)
 		}
 	}
 	if !(c.InitRange >= 0 && c.InitRange <= 10) {
-		bad = append(bad, fmt.Errorf("initializer_range is %v, must be in [0, 10]", c.InitRange))
+		bad.Say("initializer_range is %v, must be in [0, 10]", c.InitRange)
 	}
-	return bad
+	return bad.Errors()
 }
 
 func (t *configText) check(family Family, x *Text) []error {
-	var bad []error
-	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	var bad field.Checks
+	addf := bad.Say
 	checkRanges(addf, []sizeLimit{
 		{"vocab_size", x.Vocab, 24}, {"hidden_size", x.Hidden, 20}, {"intermediate_size", x.FF, 20},
 		{"num_hidden_layers", x.Layers, 12}, {"num_attention_heads", x.Heads, 12},
@@ -93,8 +94,8 @@ func (t *configText) check(family Family, x *Text) []error {
 	if x.MaxPositions < 0 || x.MaxPositions > maxPositions {
 		addf("max_position_embeddings is %d, must be in [0, %d]", x.MaxPositions, maxPositions)
 	}
-	if len(bad) > 0 {
-		return bad
+	if bad.Err() != nil {
+		return bad.Errors()
 	}
 	if x.KVHeads < 1 || x.Heads%x.KVHeads != 0 {
 		addf("num_key_value_heads is %d, must divide num_attention_heads = %d", x.KVHeads, x.Heads)
@@ -124,7 +125,7 @@ func (t *configText) check(family Family, x *Text) []error {
 		}
 	}
 	t.checkRope(addf, family, x)
-	return bad
+	return bad.Errors()
 }
 
 // Limits far above any model: beyond them sizes and frequencies lose their meaning.
@@ -186,8 +187,8 @@ func (t *configText) checkRope(addf func(format string, args ...any), family Fam
 
 func (v *configVision) check(family Family, c *Config) []error {
 	x := c.Vision
-	var bad []error
-	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf("vision_config: "+format, args...)) }
+	var bad field.Checks
+	addf := func(format string, args ...any) { bad.Say("vision_config: "+format, args...) }
 	checkRanges(addf, []sizeLimit{
 		{"depth", x.Depth, 12}, {"hidden_size", x.Hidden, 20}, {"intermediate_size", x.FF, 20}, {"num_heads", x.Heads, 12},
 		{"patch_size", x.Patch, 10}, {"spatial_merge_size", x.Merge, 4}, {"temporal_patch_size", x.Temporal, 4},
@@ -195,8 +196,8 @@ func (v *configVision) check(family Family, c *Config) []error {
 	if x.Channels != 3 {
 		addf("in_channels is %d, only 3 is supported", x.Channels)
 	}
-	if len(bad) > 0 {
-		return bad
+	if bad.Err() != nil {
+		return bad.Errors()
 	}
 	if x.Hidden%x.Heads != 0 || x.HeadDim()%4 != 0 {
 		addf("hidden_size %d over num_heads %d must give heads of a multiple of 4", x.Hidden, x.Heads)
@@ -235,5 +236,5 @@ func (v *configVision) check(family Family, c *Config) []error {
 			addf("%d deepstack levels for %d decoder layers", len(x.Deepstack), c.Text.Layers)
 		}
 	}
-	return bad
+	return bad.Errors()
 }

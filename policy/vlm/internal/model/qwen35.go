@@ -1,6 +1,6 @@
 package model
 
-import "fmt"
+import "vagen/internal/field"
 
 // Linear is the shape of a gated delta net (Yang et al., arXiv:2412.06464): each value head has a state
 // [KeyDim, ValueDim], and consecutive value heads share a key head.
@@ -56,26 +56,27 @@ func (t *configLinear) build(x *Text) {
 }
 
 func (t *configLinear) check(l *Linear) []error {
-	var bad []error
-	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
-	checkRanges(addf, []sizeLimit{
+	var bad field.Checks
+	checkRanges(bad.Say, []sizeLimit{
 		{"linear_num_key_heads", l.KeyHeads, 12}, {"linear_num_value_heads", l.ValueHeads, 12},
 		{"linear_key_head_dim", l.KeyDim, 12}, {"linear_value_head_dim", l.ValueDim, 12},
 		{"linear_conv_kernel_dim", l.Kernel, 8}, {"full_attention_interval", t.interval(), 12},
 	})
 	if l.KeyHeads > 0 && l.ValueHeads%l.KeyHeads != 0 {
-		addf("linear_num_value_heads is %d, must be a multiple of linear_num_key_heads = %d", l.ValueHeads, l.KeyHeads)
+		bad.Say("linear_num_value_heads is %d, must be a multiple of linear_num_key_heads = %d",
+			l.ValueHeads, l.KeyHeads)
 	}
 	if !valueOr(t.Gate, true) {
-		addf("attn_output_gate is false, only true is supported")
+		bad.Say("attn_output_gate is false, only true is supported")
 	}
 	if kind := valueOr(t.GateType, "swish"); kind != "swish" {
-		addf("output_gate_type is %q, only swish is supported", kind)
+		bad.Say("output_gate_type is %q, only swish is supported", kind)
 	}
 	if t.Experts > 0 || len(t.Dense) > 0 {
-		addf("num_experts is %d, mlp_only_layers is %v: mixture-of-experts layers are not supported", t.Experts, t.Dense)
+		bad.Say("num_experts is %d, mlp_only_layers is %v: mixture-of-experts layers are not supported",
+			t.Experts, t.Dense)
 	}
-	return bad
+	return bad.Errors()
 }
 
 // linearParams are the parameters of a layer with a gated delta net.

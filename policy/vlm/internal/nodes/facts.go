@@ -2,8 +2,9 @@ package nodes
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
+
+	"vagen/internal/field"
 )
 
 // Fact is a setting that must be the same on all ranks.
@@ -21,7 +22,7 @@ func protocol() Fact {
 // compare lists the facts in which ranks differ from rank 0, given those of all as JSON.
 func compare(all [][]byte) error {
 	facts := make([][]Fact, len(all))
-	var bad []error
+	var bad field.Checks
 	for rank, raw := range all {
 		if err := json.Unmarshal(raw, &facts[rank]); err != nil {
 			return fmt.Errorf("settings of rank %d: %w: %w", rank, ErrProtocol, err)
@@ -36,12 +37,12 @@ func compare(all [][]byte) error {
 				value = "nothing"
 			}
 			if value != f.Value {
-				bad = append(bad, fmt.Errorf("%s is %s on rank 0 and %s on rank %d, must be the same",
-					f.Name, f.Value, value, rank))
+				bad.Say("%s is %s on rank 0 and %s on rank %d, must be the same",
+					f.Name, f.Value, value, rank)
 			}
 		}
 	}
-	if err := errors.Join(bad...); err != nil {
+	if err := bad.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return nil

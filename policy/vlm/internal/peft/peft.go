@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/field"
 	"vagen/internal/jsontext"
 )
 
@@ -83,20 +84,19 @@ func Parse(raw []byte) (Config, error) {
 	if err := errors.Join(jsontext.Unmarshal(raw, &all), jsontext.Unmarshal(raw, &f)); err != nil {
 		return Config{}, fmt.Errorf("peft: %w: %w", ErrConfig, err)
 	}
-	var bad []error
-	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	var bad field.Checks
 	if f.Type != "LORA" {
-		addf("peft_type is %q, must be \"LORA\"", f.Type)
+		bad.Say("peft_type is %q, must be \"LORA\"", f.Type)
 	}
 	if f.Bias != "" && f.Bias != "none" {
-		addf("bias is %q, must be \"none\"", f.Bias)
+		bad.Say("bias is %q, must be \"none\"", f.Bias)
 	}
 	if init := string(f.Init); !slices.Contains([]string{"", "null", "true", "false", `"gaussian"`}, init) {
-		addf("init_lora_weights is %s, which changes the base model; must be true, false or \"gaussian\"", init)
+		bad.Say("init_lora_weights is %s, which changes the base model; must be true, false or \"gaussian\"", init)
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if !slices.Contains(supportedKeys, key) && !slices.Contains(ignoredKeys, key) && !empty(all[key]) {
-			addf("%s is %s, must be empty: it is not supported", key, all[key])
+			bad.Say("%s is %s, must be empty: it is not supported", key, all[key])
 		}
 	}
 	c := Config{Rank: 8, Alpha: 8, RankStabilized: f.Stable, Saved: f.Saved, Dropout: f.Dropout}
@@ -110,12 +110,12 @@ func Parse(raw []byte) (Config, error) {
 		c.Base = *f.Base
 	}
 	if err := c.targets(f.Targets); err != nil {
-		bad = append(bad, err)
+		bad.Say("%w", err)
 	}
-	if len(bad) == 0 {
-		return c, c.Check()
+	if err := bad.Err(); err != nil {
+		return Config{}, fmt.Errorf("peft: %w: %w", ErrConfig, err)
 	}
-	return Config{}, fmt.Errorf("peft: %w: %w", ErrConfig, errors.Join(bad...))
+	return c, c.Check()
 }
 
 func (c *Config) targets(raw json.RawMessage) error {
@@ -136,24 +136,24 @@ func empty(raw json.RawMessage) bool {
 
 // Check returns an error that lists every invalid value.
 func (c Config) Check() error {
-	var bad []error
+	var bad field.Checks
 	if c.Rank < 1 || c.Rank > maxRank {
-		bad = append(bad, fmt.Errorf("rank is %d, must be in [1, %d]", c.Rank, maxRank))
+		bad.Say("rank is %d, must be in [1, %d]", c.Rank, maxRank)
 	}
 	if !(c.Alpha > 0) || math.IsInf(c.Alpha, 0) {
-		bad = append(bad, fmt.Errorf("alpha is %v, must be positive and finite", c.Alpha))
+		bad.Say("alpha is %v, must be positive and finite", c.Alpha)
 	}
 	if (len(c.Targets) == 0) == (c.Pattern == "") {
-		bad = append(bad, fmt.Errorf("%d targets and pattern %q, must be exactly one of the two", len(c.Targets), c.Pattern))
+		bad.Say("%d targets and pattern %q, must be exactly one of the two", len(c.Targets), c.Pattern)
 	}
 	if slices.Contains(c.Targets, "") {
-		bad = append(bad, errors.New("a target is empty"))
+		bad.Say("a target is empty")
 	}
 	if _, err := c.pattern(); err != nil {
-		bad = append(bad, err)
+		bad.Say("%w", err)
 	}
-	if len(bad) > 0 {
-		return fmt.Errorf("peft: %w: %w", ErrConfig, errors.Join(bad...))
+	if err := bad.Err(); err != nil {
+		return fmt.Errorf("peft: %w: %w", ErrConfig, err)
 	}
 	return nil
 }

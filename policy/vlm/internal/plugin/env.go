@@ -1,11 +1,11 @@
 package plugin
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
+
+	"vagen/internal/field"
 )
 
 // AllowTF32 lets a GPU round the inputs of float32 matrix products to TF32 when
@@ -116,16 +116,16 @@ func (c Choices) check(given map[string]bool) error {
 	if c == (Choices{}) {
 		return nil
 	}
-	var bad []error
+	var bad field.Checks
 	for _, name := range choosing {
 		if given[name] {
-			bad = append(bad, fmt.Errorf("$XLA_FLAGS sets --%s, which contradicts the file of kernel choices: remove one of them", name))
+			bad.Say("$XLA_FLAGS sets --%s, which contradicts the file of kernel choices: remove one of them", name)
 		}
 	}
 	if file := c.Load + c.Measure; strings.ContainsAny(file, " \t\r\n'\"") {
-		bad = append(bad, fmt.Errorf("the file of kernel choices is %q, must be a path without spaces and quotes, which $XLA_FLAGS cannot contain", file))
+		bad.Say("the file of kernel choices is %q, must be a path without spaces and quotes, which $XLA_FLAGS cannot contain", file)
 	}
-	return errors.Join(bad...)
+	return bad.Err()
 }
 
 func setDefault(name, value string) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"vagen/internal/field"
 	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/backend"
@@ -89,18 +90,18 @@ func OpenCriticAdapter(dir string, spec *model.Config, policy *peft.Config, log 
 	if policy == nil {
 		return nil, fmt.Errorf("vlm: %w: CriticPath %s holds an adapter, but the policy has none", backend.ErrOption, dir)
 	}
-	var bad []error
+	var bad field.Checks
 	if c.Rank != policy.Rank || c.Scale() != policy.Scale() {
-		bad = append(bad, fmt.Errorf("rank %d, scaled by %v, but the policy's adapter has rank %d, scaled by %v; they must be the same",
-			c.Rank, c.Scale(), policy.Rank, policy.Scale()))
+		bad.Say("rank %d, scaled by %v, but the policy's adapter has rank %d, scaled by %v; they must be the same",
+			c.Rank, c.Scale(), policy.Rank, policy.Scale())
 	}
 	if saved := slices.DeleteFunc(slices.Clone(c.Saved), func(name string) bool {
 		return name == "score"
 	}); len(saved) > 0 {
-		bad = append(bad, fmt.Errorf("modules_to_save is %q, must be score alone", c.Saved))
+		bad.Say("modules_to_save is %q, must be score alone", c.Saved)
 	}
-	if len(bad) > 0 {
-		return nil, fmt.Errorf("vlm: %s: %w: %w", dir, peft.ErrConfig, errors.Join(bad...))
+	if err := bad.Err(); err != nil {
+		return nil, fmt.Errorf("vlm: %s: %w: %w", dir, peft.ErrConfig, err)
 	}
 	return OpenAdapter(dir, spec)
 }

@@ -3,7 +3,6 @@
 package xla
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/gomlx/go-xla/compute/xla"
 	"github.com/gomlx/go-xla/pjrt"
 
+	"vagen/internal/field"
 	"vagen/policy/vlm/internal/exestore"
 	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/plugin"
@@ -98,18 +98,18 @@ func attach(p plugin.Plugin, log *slog.Logger) {
 // gpuOptions are the options of the client of a GPU.
 func gpuOptions(getenv func(string) string) (pjrt.NamedValuesMap, error) {
 	out := pjrt.NamedValuesMap{"memory_fraction": float32(defaultMemoryFraction), "preallocate": true}
-	var bad []error
+	var bad field.Checks
 	if s := getenv(memoryFraction); s != "" {
 		x, err := strconv.ParseFloat(s, 32)
 		if err != nil || !(x > 0 && x <= 1) {
-			bad = append(bad, fmt.Errorf("$%s is %q, must be a number above 0 and at most 1", memoryFraction, s))
+			bad.Say("$%s is %q, must be a number above 0 and at most 1", memoryFraction, s)
 		}
 		out["memory_fraction"] = float32(x)
 	}
 	if s := getenv(preallocate); s != "" {
 		on, err := strconv.ParseBool(s)
 		if err != nil {
-			bad = append(bad, fmt.Errorf("$%s is %q, must be true or false", preallocate, s))
+			bad.Say("$%s is %q, must be true or false", preallocate, s)
 		}
 		out["preallocate"] = on
 	}
@@ -118,7 +118,7 @@ func gpuOptions(getenv func(string) string) (pjrt.NamedValuesMap, error) {
 	case "default", "bfc", "platform", "cuda_async":
 		out["allocator"] = s
 	default:
-		bad = append(bad, fmt.Errorf("$%s is %q, must be default, bfc, platform or cuda_async", allocator, s))
+		bad.Say("$%s is %q, must be default, bfc, platform or cuda_async", allocator, s)
 	}
-	return out, errors.Join(bad...)
+	return out, bad.Err()
 }
