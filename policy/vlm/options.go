@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"vagen/internal/field"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
@@ -185,19 +186,11 @@ type Options struct {
 }
 
 func (o *Options) fill() error {
-	var bad []error
-	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
-	pick := func(name string, got *string, otherwise string, allowed ...string) {
-		if *got == "" {
-			*got = otherwise
-		}
-		if !slices.Contains(allowed, *got) {
-			addf("%s is %q, must be one of %q", name, *got, allowed)
-		}
-	}
-	pick("Recompute", (*string)(&o.Recompute), string(RecomputeNothing), string(RecomputeNothing), string(RecomputeAttention), string(RecomputeBlocks))
-	pick("Critic", (*string)(&o.Critic), string(NoCritic), string(NoCritic), string(SharedCritic), string(SeparateCritic))
-	bad = append(bad, o.fillRolloutDType())
+	var bad field.Checks
+	addf := bad.Say
+	pick(&bad, "Recompute", &o.Recompute, RecomputeNothing, RecomputeAttention, RecomputeBlocks)
+	pick(&bad, "Critic", &o.Critic, NoCritic, SharedCritic, SeparateCritic)
+	pick(&bad, "RolloutDType", &o.RolloutDType, RolloutFloat32, RolloutBFloat16, RolloutInt8)
 	for _, f := range []struct {
 		name      string
 		value     *int
@@ -226,7 +219,6 @@ func (o *Options) fill() error {
 	if o.CacheTokens < 0 {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
-	bad = append(bad, generate.CheckTokensPerCall(o.TokensPerCall), generate.CheckDraftTokens(o.DraftTokens))
 	if (o.ReferencePath != "" || o.OffloadReference) && !o.Reference {
 		addf("ReferencePath is %q and OffloadReference %v, but Reference is not set", o.ReferencePath, o.OffloadReference)
 	}
@@ -239,14 +231,31 @@ func (o *Options) fill() error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(bad...); err != nil {
+	err := errors.Join(bad.Err(), generate.CheckTokensPerCall(o.TokensPerCall),
+		generate.CheckDraftTokens(o.DraftTokens))
+	if err != nil {
 		return fmt.Errorf("vlm: %w: %w", ErrOption, err)
 	}
 	return nil
 }
 
-// checkModes reports options about the choice of kernels that have no effect, and what Continuous cannot be with.
+// pick sets the default, which is the first of the allowed values, and refuses others.
+func pick[T ~string](bad *field.Checks, name string, got *T, allowed ...T) {
+	if *got == "" {
+		*got = allowed[0]
+	}
+	if !slices.Contains(allowed, *got) {
+		bad.Say("%s is %q, must be one of %q", name, *got, allowed)
+	}
+}
+
+// checkModes reports options about the choice of kernels that have no effect, and what BFloat16 and Continuous cannot
+// be with.
 func (o *Options) checkModes(addf func(format string, args ...any)) {
+	if o.BFloat16 && o.RolloutDType != RolloutFloat32 {
+		addf("RolloutDType is %q, must be %q with BFloat16, which computes with rounded weights anyway",
+			o.RolloutDType, RolloutFloat32)
+	}
 	if o.Continuous && (o.Devices > 1 || o.Nodes.Count > 1 || o.SameBytes) {
 		addf("Continuous needs one device and one process without SameBytes: Devices is %d, Nodes.Count %d and SameBytes %v",
 			o.Devices, o.Nodes.Count, o.SameBytes)

@@ -2,7 +2,6 @@ package vlm
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 
@@ -18,22 +17,6 @@ const (
 	RolloutBFloat16 RolloutDType = "bfloat16"
 	RolloutInt8     RolloutDType = "int8"
 )
-
-// fillRolloutDType sets the default and refuses types that do not exist or have no effect.
-func (o *Options) fillRolloutDType() error {
-	if o.RolloutDType == "" {
-		o.RolloutDType = RolloutFloat32
-	}
-	allowed := []RolloutDType{RolloutFloat32, RolloutBFloat16, RolloutInt8}
-	switch {
-	case !slices.Contains(allowed, o.RolloutDType):
-		return fmt.Errorf("RolloutDType is %q, must be one of %q", o.RolloutDType, allowed)
-	case o.BFloat16 && o.RolloutDType != RolloutFloat32:
-		return fmt.Errorf("RolloutDType is %q, must be %q with BFloat16, which computes with rounded weights anyway",
-			o.RolloutDType, RolloutFloat32)
-	}
-	return nil
-}
 
 // packedTypes are those of packed weights; others are not packed.
 var packedTypes = map[RolloutDType]dtypes.DType{RolloutBFloat16: dtypes.BFloat16, RolloutInt8: dtypes.Int8}
