@@ -3,7 +3,7 @@ package loss
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
 
 	"vagen/internal/floats"
 )
@@ -34,8 +34,8 @@ var (
 
 // locate converts a flat index to row and position, for messages.
 func locate(offsets []int, i int) (row, pos int) {
-	row = sort.Search(len(offsets), func(k int) bool { return offsets[k] > i }) - 1
-	return row, i - offsets[row]
+	next, _ := slices.BinarySearch(offsets, i+1)
+	return next - 1, i - offsets[next-1]
 }
 
 func notFinite(what string, offsets []int, i int, x float64) error {

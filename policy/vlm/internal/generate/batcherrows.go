@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"slices"
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/net"
@@ -119,7 +120,7 @@ func (f *DecodeBatch) insert(row int, p *Sequence, s *Session) error {
 	for i := range f.prefix {
 		donate = append(donate, i)
 	}
-	out, err := f.Net.insertRow().Run(append(append(append([]*device.Array{}, f.prefix...), s.prefix...), at), donate...)
+	out, err := f.Net.insertRow().Run(append(slices.Concat(f.prefix, s.prefix), at), donate...)
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (f *DecodeBatch) copyRow(row int) (*Session, error) {
 	}
 	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
-	in := append(append([]*device.Array{}, f.prefix...), f.recent...)
+	in := slices.Concat(f.prefix, f.recent)
 	index = append(index, make([]int32, s.Slots-len(index))...)
 	in = append(in, net.Upload(own, index), net.Upload(own, []int32{int32(row)}))
 	if own.Err != nil {

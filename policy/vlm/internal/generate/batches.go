@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"slices"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/net"
@@ -184,12 +185,7 @@ func (g *Generator) Forget(keys ...uint64) {
 }
 
 func (s *Session) empty() bool {
-	for _, l := range s.Rows {
-		if l != nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.Rows, func(r *RowState) bool { return r != nil })
 }
 
 // endConversations ends the prompts' conversations.

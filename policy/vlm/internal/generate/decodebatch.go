@@ -356,7 +356,7 @@ func (f *DecodeBatch) inputs(
 	}
 	n := len(now) / nowColumns
 	in := []*device.Array{net.Upload(own, now, n, nowColumns), seeds, f.scheduler.params}
-	in = append(append(in, f.prefix...), f.recent...)
+	in = slices.Concat(in, f.prefix, f.recent)
 	in = append(in, f.mask, net.Upload(own, recentAllow, n, f.RecentLen))
 	return in, own.Err
 }

@@ -55,7 +55,7 @@ func (f *DecodeBatch) copyPrefixes(g *DecodeBatch, at int) error {
 		index[at+i] = int32(row)
 		copy(f.allow[(at+i)*f.Slots:], g.allow[row*g.Slots:(row+1)*g.Slots])
 	}
-	in := append(append([]*device.Array{}, g.prefix...), f.prefix...)
+	in := slices.Concat(g.prefix, f.prefix)
 	in = append(in, net.Upload(own, index))
 	if own.Err != nil {
 		return own.Err

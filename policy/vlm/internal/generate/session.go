@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"slices"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/net"
 )
@@ -145,7 +146,7 @@ func (s *Session) flushRecent() error {
 		return err
 	}
 	defer at.Free()
-	out, err := s.Net.flush().Run(append(append(append([]*device.Array{}, s.prefix...), s.recent...), at))
+	out, err := s.Net.flush().Run(append(slices.Concat(s.prefix, s.recent), at))
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (s *Session) flushRecent() error {
 // cacheInputs returns the cache, and the slots to write at, as inputs of the programs.
 func (s *Session) cacheInputs(own *net.Scope, at, recentAt int) ([]*device.Array, error) {
 	b := len(s.allow) / s.Slots // of a session that is opened with a common prefix, the contexts that are read
-	in := append(append([]*device.Array{}, s.prefix...), s.recent...)
+	in := slices.Concat(s.prefix, s.recent)
 	in = append(in, net.Upload(own, s.allow, b, s.Slots), net.Upload(own, s.recentAllow, b, s.RecentLen))
 	if own.Err != nil {
 		return nil, own.Err

@@ -123,7 +123,7 @@ func (a *adam) stepGroup(
 	for _, i := range trained {
 		in = append(in, w[i])
 	}
-	in = append(append(append(in, m...), v...), g...)
+	in = slices.Concat(in, m, v, g)
 	out, err := a.net.Adam().Run(append(in, hyper), net.From(0, 3*n)...)
 	if err != nil {
 		a.M.Drop(m)

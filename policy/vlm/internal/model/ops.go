@@ -66,23 +66,13 @@ func rmsNorm(x, w *Node, eps float64, plusOne bool) *Node {
 	xf := f32(x)
 	n := Mul(xf, rmsScale(xf, eps))
 	if plusOne {
-		return cast(Mul(n, AddScalar(broadcastRow(f32(w), xf), 1)), x.DType())
+		return cast(Mul(n, AddScalar(ExpandLeftToRank(f32(w), xf.Rank()), 1)), x.DType())
 	}
-	return Mul(cast(n, x.DType()), cast(broadcastRow(w, xf), x.DType()))
+	return Mul(cast(n, x.DType()), cast(ExpandLeftToRank(w, xf.Rank()), x.DType()))
 }
 
 func rmsScale(x *Node, eps float64) *Node {
 	return Rsqrt(AddScalar(ReduceAndKeep(Mul(x, x), ReduceMean, -1), eps))
-}
-
-// broadcastRow gives a vector the rank of x, so that it applies to the last axis.
-func broadcastRow(w, x *Node) *Node {
-	dims := make([]int, x.Rank())
-	for i := range dims {
-		dims[i] = 1
-	}
-	dims[len(dims)-1] = w.Shape().Size()
-	return Reshape(w, dims...)
 }
 
 // sumRows adds over every axis but the last.
@@ -102,7 +92,7 @@ func rmsNormBack(dy, x, w *Node, eps float64, plusOne bool) (dx, dw *Node) {
 	if plusOne {
 		w = AddScalar(w, 1)
 	}
-	g := Mul(dy, broadcastRow(w, x))
+	g := Mul(dy, ExpandLeftToRank(w, x.Rank()))
 	dx = Mul(r, Sub(g, Mul(n, ReduceAndKeep(Mul(g, n), ReduceMean, -1))))
 	return cast(dx, dt), sumRows(Mul(dy, n))
 }
@@ -111,7 +101,7 @@ func rmsNormBack(dy, x, w *Node, eps float64, plusOne bool) (dx, dw *Node) {
 func layerNorm(x, w, b *Node, eps float64) *Node {
 	xf := f32(x)
 	n, _ := standardise(xf, eps)
-	return cast(Add(Mul(n, broadcastRow(w, xf)), broadcastRow(b, xf)), x.DType())
+	return cast(Add(Mul(n, ExpandLeftToRank(w, xf.Rank())), ExpandLeftToRank(b, xf.Rank())), x.DType())
 }
 
 func standardise(x *Node, eps float64) (n, scale *Node) {
@@ -124,7 +114,7 @@ func layerNormBack(dy, x, w *Node, eps float64) (dx, dw, db *Node) {
 	dt := x.DType()
 	dy, x = f32(dy), f32(x)
 	n, scale := standardise(x, eps)
-	g := Mul(dy, broadcastRow(w, x))
+	g := Mul(dy, ExpandLeftToRank(w, x.Rank()))
 	inner := Sub(g, ReduceAndKeep(g, ReduceMean, -1))
 	inner = Sub(inner, Mul(n, ReduceAndKeep(Mul(g, n), ReduceMean, -1)))
 	return cast(Mul(scale, inner), dt), sumRows(Mul(dy, n)), sumRows(dy)
@@ -207,10 +197,5 @@ func shape(dt dtypes.DType, dims ...int) shapes.Shape { return shapes.Make(dt, d
 
 // columns returns x[…, from:to].
 func columns(x *Node, from, to int) *Node {
-	spec := make([]SliceAxisSpec, x.Rank())
-	for i := range spec {
-		spec[i] = AxisRange()
-	}
-	spec[len(spec)-1] = AxisRange(from, to)
-	return Slice(x, spec...)
+	return SliceAxis(x, -1, AxisRange(from, to))
 }

@@ -102,11 +102,5 @@ func Owners(sizes []int, n int) []int {
 
 // LeastLoaded returns the index of the smallest number, the first of several.
 func LeastLoaded(load []int) int {
-	least := 0
-	for i, n := range load {
-		if n < load[least] {
-			least = i
-		}
-	}
-	return least
+	return slices.Index(load, slices.Min(load))
 }
