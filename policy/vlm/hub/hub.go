@@ -91,13 +91,10 @@ func IsID(name string) bool { return idPattern.MatchString(name) && !strings.Con
 // safetensors weights. It downloads only missing files. Without a network it returns the
 // complete folder of an earlier call, if there is one.
 func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
-	if !IsID(id) {
-		return "", fmt.Errorf("hub: %w: %q, must be owner/name", ErrID, id)
-	}
-	if err := o.fill(); err != nil {
+	f, err := newFetcher(id, o)
+	if err != nil {
 		return "", err
 	}
-	f := newFetcher(id, o)
 	if f.client, err = hub.New(hub.Options{Endpoint: o.Endpoint, Token: o.Token, Stall: o.Stall}); err != nil {
 		return "", err
 	}
@@ -107,7 +104,7 @@ func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 		if !there || ctx.Err() != nil || errors.Is(err, ErrNotFound) {
 			return "", fmt.Errorf("hub: %s: %w", id, err)
 		}
-		o.Log.Warn("hub not reachable, using the cached model", "model", id, "folder", dir, "err", err)
+		f.Log.Warn("hub not reachable, using the cached model", "model", id, "folder", dir, "err", err)
 		return dir, nil
 	}
 	dir = filepath.Join(f.root, listing.Commit)
@@ -115,7 +112,7 @@ func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 		return "", fmt.Errorf("hub: %w", err)
 	}
 	unlock, err := filelock.Lock(ctx, filepath.Join(f.root, "lock"), func() {
-		o.Log.Info("another process is downloading the model, waiting for it", "model", id)
+		f.Log.Info("another process is downloading the model, waiting for it", "model", id)
 	})
 	if err != nil {
 		return "", fmt.Errorf("hub: %s: %w", id, err)
@@ -132,9 +129,15 @@ func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 	return dir, nil
 }
 
-// newFetcher returns a fetcher. The options must be filled.
-func newFetcher(id string, o Options) *fetcher {
-	return &fetcher{Options: o, id: id, root: filepath.Join(o.Cache, strings.ReplaceAll(id, "/", "--"))}
+// newFetcher returns a fetcher with the defaults of the options.
+func newFetcher(id string, o Options) (*fetcher, error) {
+	if !IsID(id) {
+		return nil, fmt.Errorf("hub: %w: %q, must be owner/name", ErrID, id)
+	}
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	return &fetcher{Options: o, id: id, root: filepath.Join(o.Cache, strings.ReplaceAll(id, "/", "--"))}, nil
 }
 
 // fetcher is one call of Fetch.

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -112,15 +113,7 @@ func (m *matcher) split(s string, text func(string) error, token func(*added) er
 }
 
 func trailingSpace(s string) int {
-	n := len(s)
-	for n > 0 {
-		r, size := utf8.DecodeLastRuneInString(s[:n])
-		if !unicode.IsSpace(r) {
-			break
-		}
-		n -= size
-	}
-	return len(s) - n
+	return len(s) - len(strings.TrimRightFunc(s, unicode.IsSpace))
 }
 
 func endsInWord(s string) bool {

@@ -86,20 +86,7 @@ type tinyFile struct {
 	PreTokenizer  any       `json:"pre_tokenizer"`
 	PostProcessor any       `json:"post_processor"`
 	Decoder       any       `json:"decoder"`
-	Model         tinyModel `json:"model"`
-}
-
-type tinyModel struct {
-	Type                    string           `json:"type"`
-	Dropout                 *float64         `json:"dropout"`
-	UnkToken                *string          `json:"unk_token"`
-	ContinuingSubwordPrefix *string          `json:"continuing_subword_prefix"`
-	EndOfWordSuffix         *string          `json:"end_of_word_suffix"`
-	FuseUnk                 bool             `json:"fuse_unk"`
-	ByteFallback            bool             `json:"byte_fallback"`
-	IgnoreMerges            bool             `json:"ignore_merges"`
-	Vocab                   map[string]int32 `json:"vocab"`
-	Merges                  []mergePair      `json:"merges"`
+	Model         modelSpec `json:"model"`
 }
 
 func tinySpec(words []string) (tinyFile, error) {
@@ -113,7 +100,7 @@ func tinySpec(words []string) (tinyFile, error) {
 			byteLevel,
 		}},
 		Decoder: byteLevel,
-		Model:   tinyModel{Type: "BPE", Vocab: map[string]int32{}, Merges: []mergePair{}},
+		Model:   modelSpec{Type: "BPE", Vocab: map[string]int32{}, Merges: []mergePair{}},
 	}
 	for b, r := range byteToRune {
 		spec.Model.Vocab[string(r)] = int32(b)

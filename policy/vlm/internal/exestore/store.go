@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vagen/internal/durable"
 	"vagen/internal/regular"
 )
 
@@ -114,11 +115,8 @@ func (s *Store) report(what string, why error) {
 	}
 }
 
-// suffix is that of a complete file's name, unfinished that of a file being written.
-const (
-	suffix     = ".exe"
-	unfinished = ".tmp"
-)
+// suffix is that of a complete file's name.
+const suffix = ".exe"
 
 // magic begins a file. The version, the key, and the SHA-256 of the rest follow.
 const magic = "vagen executable"
@@ -189,30 +187,16 @@ func (s *Store) due(size int64) bool {
 
 // add writes the file under a name of its own and renames it, so that other processes
 // find a complete file or none.
-func (s *Store) add(k key, data []byte) (err error) {
+func (s *Store) add(k key, data []byte) error {
 	if len(data) == 0 {
 		return errors.New("the plugin returned no bytes")
 	}
-	f, err := os.CreateTemp(s.dir, "*"+unfinished) // mode 0600
+	f, err := os.CreateTemp(s.dir, "*"+durable.Unfinished) // mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(header(k, data))
-	if err == nil {
-		_, err = f.Write(data)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), s.path(k))
+	_, err = f.Write(append(header(k, data), data...))
+	return durable.Commit(f, s.path(k), errors.Join(err, f.Sync()))
 }
 
 // abandoned is the age at which an unfinished file is that of a process that died.
@@ -241,7 +225,7 @@ func (s *Store) trim() (total int64, bad error) {
 		case strings.HasSuffix(e.Name(), suffix):
 			files = append(files, info)
 			total += info.Size()
-		case strings.HasSuffix(e.Name(), unfinished) && time.Since(info.ModTime()) > abandoned:
+		case strings.HasSuffix(e.Name(), durable.Unfinished) && time.Since(info.ModTime()) > abandoned:
 			remove(e.Name())
 		}
 	}

@@ -106,8 +106,8 @@ func TestTheLeastRecentlyUsedAreRemoved(t *testing.T) {
 	}
 	_, ok := s.read(keys[0]) // the oldest is used again
 	require.True(t, ok)
-	unrelated, dead, writing := filepath.Join(dir, "notes.txt"), filepath.Join(dir, "1"+unfinished),
-		filepath.Join(dir, "2"+unfinished)
+	unrelated, dead, writing := filepath.Join(dir, "notes.txt"), filepath.Join(dir, "1.tmp"),
+		filepath.Join(dir, "2.tmp")
 	for _, path := range []string{unrelated, dead, writing} {
 		require.NoError(t, os.WriteFile(path, bytes.Repeat(code, 9), 0o600))
 	}
