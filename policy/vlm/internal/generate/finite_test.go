@@ -16,7 +16,8 @@ import (
 func poisonRow(t *testing.T, m *Model, name string, row int32, x float32) {
 	t.Helper()
 	found := false
-	require.NoError(t, m.Sets.Actor.Set(func(part model.Stored, old []float32) ([]float32, error) {
+	all := func(model.Param) bool { return true }
+	require.NoError(t, m.Sets.Actor.Weights.Replace(all, func(part model.Stored, old []float32) ([]float32, error) {
 		if part.Name == name {
 			found = true
 			for i := range part.Dims[1] {

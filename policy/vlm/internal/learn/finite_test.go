@@ -94,7 +94,8 @@ func TestScoresThatAreNotFiniteAreRefused(t *testing.T) {
 	m := New(t, model.Qwen3, Options{Critic: learn.SharedCritic})
 	rows, want := m.FourRows(t)
 	for what, name := range map[string]string{"log-probs": "lm_head.weight", "values": "score.weight"} {
-		require.NoError(t, m.Sets.Actor.Set(func(part model.Stored, old []float32) ([]float32, error) {
+		all := func(model.Param) bool { return true }
+		require.NoError(t, m.Sets.Actor.Weights.Replace(all, func(part model.Stored, old []float32) ([]float32, error) {
 			if part.Name == name {
 				return slices.Repeat([]float32{float32(math.NaN())}, len(old)), nil
 			}

@@ -205,18 +205,18 @@ func (l *Learner) Prepare(p *net.Pack, h *model.Head, chunk int) error {
 	return prepareAdam(l.Net, l.Weights, l.Tree)
 }
 
-// CopyFrom replaces the weights by those of another learner, by name. Parts that the other
+// CopyFrom replaces the weights that want selects by those of another learner, by name. Parts that the other
 // does not have are unchanged.
-func (l *Learner) CopyFrom(other *Learner) error {
+func (l *Learner) CopyFrom(other *Learner, want func(model.Param) bool) error {
 	values := map[string][]float32{}
-	err := other.Weights.Each(nil, func(part model.Stored, x []float32) error {
-		values[part.Name] = append([]float32(nil), x...)
+	err := other.Weights.Each(want, func(part model.Stored, x []float32) error {
+		values[part.Name] = slices.Clone(x)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	err = l.Set(func(part model.Stored, x []float32) ([]float32, error) {
+	err = l.Weights.Replace(want, func(part model.Stored, x []float32) ([]float32, error) {
 		if y, ok := values[part.Name]; ok {
 			return y, nil
 		}
@@ -225,12 +225,7 @@ func (l *Learner) CopyFrom(other *Learner) error {
 	if err != nil {
 		return err
 	}
-	return l.spread(every)
+	return l.spread(want)
 }
 
 func every(model.Param) bool { return true }
-
-// Set replaces every part's values by what f returns for them.
-func (l *Learner) Set(f func(part model.Stored, old []float32) ([]float32, error)) error {
-	return l.Weights.Replace(every, f)
-}

@@ -93,7 +93,8 @@ func TestAStepWhoseLogProbsAreNotFiniteIsSkipped(t *testing.T) {
 			o := lossCases()["loss="+name]
 			b, mask, _ := lossBatch(t, m, o.Temperature)
 			weigh(t, b, o, mask)
-			require.NoError(t, m.Sets.Actor.Set(func(_ model.Stored, x []float32) ([]float32, error) {
+			all := func(model.Param) bool { return true }
+			require.NoError(t, m.Sets.Actor.Weights.Replace(all, func(_ model.Stored, x []float32) ([]float32, error) {
 				out := make([]float32, len(x))
 				for i := range out {
 					out[i] = float32(math.NaN())

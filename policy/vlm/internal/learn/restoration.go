@@ -181,25 +181,9 @@ func (r *Restoration) checkValues(at weights.Located, part model.Stored) []error
 
 // Load replaces weights and moments.
 func (r *Restoration) Load() error {
-	l := r.Learner
-	err := l.Weights.Replace(l.stored, func(part model.Stored, _ []float32) ([]float32, error) {
-		at := r.found[part.Name]
-		x, err := at.Reader.Float32(at.Name, nil)
-		if err != nil {
-			return nil, err
-		}
-		return x, at.Reader.Release(at.Name)
-	})
-	if err != nil {
-		return err
-	}
-	if err := l.spread(l.stored); err != nil {
-		return err
-	}
-	l.Adam.Free()
-	l.Adam = nil
+	steps := r.steps
 	if r.opt == nil {
-		return nil
+		steps = -1
 	}
 	moments := func(prefix string) weights.Source {
 		return func(_ *model.Group, _ model.Param, part model.Stored, dst []float32) error {
@@ -207,6 +191,12 @@ func (r *Restoration) Load() error {
 			return err
 		}
 	}
-	l.Adam, err = l.newAdam(r.steps, moments("m."), moments("v."))
-	return err
+	return r.Learner.replace(steps, func(part model.Stored, _ []float32) ([]float32, error) {
+		at := r.found[part.Name]
+		x, err := at.Reader.Float32(at.Name, nil)
+		if err != nil {
+			return nil, err
+		}
+		return x, at.Reader.Release(at.Name)
+	}, moments("m."), moments("v."))
 }

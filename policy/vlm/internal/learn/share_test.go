@@ -29,7 +29,13 @@ func copyFolder(t *testing.T, dir string) string {
 }
 
 func adapterBytes(x *weights.Tensors) (sum int64) {
-	_ = x.EachAdapter(func(gi, i int, _ model.Param) error { sum += x.Arrays[gi][i].Bytes(); return nil })
+	for gi, g := range x.Groups {
+		for i, p := range g.Params {
+			if p.Adapter {
+				sum += x.Arrays[gi][i].Bytes()
+			}
+		}
+	}
 	return sum
 }
 

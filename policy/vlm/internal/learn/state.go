@@ -7,6 +7,7 @@ import (
 
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/nodes"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // SendState sends weights and moments to a node.
@@ -41,10 +42,20 @@ func (l *Learner) ReceiveState(ctx context.Context, from *nodes.Link) error {
 		return fmt.Errorf("number of steps has %d bytes: %w", len(raw), nodes.ErrProtocol)
 	}
 	steps := int64(binary.LittleEndian.Uint64(raw))
-	err = l.Weights.Replace(l.stored, func(_ model.Stored, x []float32) ([]float32, error) {
+	moments := func(_ *model.Group, _ model.Param, _ model.Stored, dst []float32) error {
+		return from.ReceiveFloats(ctx, dst)
+	}
+	return l.replace(int(steps), func(_ model.Stored, x []float32) ([]float32, error) {
 		return x, from.ReceiveFloats(ctx, x)
-	})
-	if err != nil {
+	}, moments, moments)
+}
+
+// replace replaces the state that checkpoints contain by new values and moments. If steps is negative, there are no
+// moments.
+func (l *Learner) replace(
+	steps int, values func(part model.Stored, old []float32) ([]float32, error), m, v weights.Source,
+) error {
+	if err := l.Weights.Replace(l.stored, values); err != nil {
 		return err
 	}
 	if err := l.spread(l.stored); err != nil {
@@ -55,9 +66,7 @@ func (l *Learner) ReceiveState(ctx context.Context, from *nodes.Link) error {
 	if steps < 0 {
 		return nil
 	}
-	receive := func(_ *model.Group, _ model.Param, _ model.Stored, dst []float32) error {
-		return from.ReceiveFloats(ctx, dst)
-	}
-	l.Adam, err = l.newAdam(int(steps), receive, receive)
+	var err error
+	l.Adam, err = l.newAdam(steps, m, v)
 	return err
 }

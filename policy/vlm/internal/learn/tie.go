@@ -7,6 +7,7 @@ import (
 
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/weights"
 )
 
@@ -82,6 +83,10 @@ func (s *Sets) Tie(ctx context.Context) error {
 // after it, and take a megabyte and more each.
 func (s *Sets) tie(ctx context.Context) error {
 	s.Devices[0].FreeIdle()
+	want := every
+	if s.Adapter != nil { // only these differ
+		want = func(p model.Param) bool { return p.Adapter }
+	}
 	for _, l := range []*Learner{s.Ref, s.Critic} {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -89,12 +94,7 @@ func (s *Sets) tie(ctx context.Context) error {
 		if l == nil || l == s.Ref && s.Teacher != nil {
 			continue
 		}
-		err := l.OnDevices(true, func() error {
-			if s.Adapter != nil { // only these differ
-				return l.CopyAdapters(ctx, s.Actor)
-			}
-			return l.CopyFrom(s.Actor)
-		})
+		err := l.OnDevices(true, func() error { return l.CopyFrom(s.Actor, want) })
 		if err != nil {
 			return fmt.Errorf("vlm: tie: %w", err)
 		}

@@ -218,21 +218,6 @@ func (t *Tensors) Put(group, i int, a *device.Array) {
 	t.Arrays[group][i] = a
 }
 
-// EachAdapter visits the adapters by group and index.
-func (t *Tensors) EachAdapter(visit func(group, i int, p model.Param) error) error {
-	for gi, g := range t.Groups {
-		for i, p := range g.Params {
-			if !p.Adapter {
-				continue
-			}
-			if err := visit(gi, i, p); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // Bytes is the size of the tensors on the device, without shared arrays.
 func (t *Tensors) Bytes() (sum int64) {
 	if t == nil {
