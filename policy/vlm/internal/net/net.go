@@ -315,11 +315,5 @@ func (n *Net) Here(s *Scope, arrays []*device.Array) ([]*device.Array, error) {
 
 // Run runs a program whose first inputs are weights.
 func (n *Net) Run(p *device.Program, weights []*device.Array, more ...*device.Array) ([]*device.Array, error) {
-	s := Scope{Dev: n.Dev}
-	defer s.Free()
-	in, err := n.Here(&s, weights)
-	if err != nil {
-		return nil, err
-	}
-	return p.Run(append(in, more...))
+	return n.RunBack(p, weights, more, nil)
 }
