@@ -48,24 +48,24 @@ type Options struct {
 	Key string
 	// Timeout limits one request for a response. A response that takes longer is aborted on
 	// its server and generated again.
-	Timeout time.Duration
+	Timeout time.Duration `least:"1"`
 	// SyncTimeout limits a call that loads weights.
-	SyncTimeout time.Duration
+	SyncTimeout time.Duration `least:"1"`
 	// Attempts is how often a response is requested before its conversation fails, without
 	// requests that met a server without the current weights.
-	Attempts int
+	Attempts int `count:"positive"`
 	// InFlight is the number of requests that a server gets at a time; further ones wait.
-	InFlight int
+	InFlight int `count:"positive"`
 	// EjectAfter is the number of failures in a row after which a server is not used until
 	// a probe succeeds.
-	EjectAfter int
+	EjectAfter int `count:"positive"`
 	// ProbeMin and ProbeMax bound the delay between probes, which doubles.
-	ProbeMin, ProbeMax time.Duration
+	ProbeMin, ProbeMax time.Duration `least:"1"`
 	// Startup is how long Open waits for servers that do not answer yet, or answer that they
 	// are not ready; vLLM and SGLang load a large model for minutes. 0 asks them once.
-	Startup time.Duration
+	Startup time.Duration `least:"0"`
 	// Outage is how long requests and Publish wait when no server is healthy.
-	Outage time.Duration
+	Outage time.Duration `least:"1"`
 	// Mixed says what becomes of responses by other weights.
 	Mixed Mixed
 	// Follow leaves the weights of servers to another process: Publish waits until they have
@@ -91,21 +91,7 @@ func (o *Options) Check() error {
 	c := field.Options("engine", ErrOption)
 	c.OneOf("Kind", string(o.Kind), string(VLLM), string(SGLang))
 	c.OneOf("Mixed", string(o.Mixed), string(MixedDrop), string(MixedKeep), string(MixedCorrect))
-	c.Positive("Attempts", o.Attempts)
-	c.Positive("InFlight", o.InFlight)
-	c.Positive("EjectAfter", o.EjectAfter)
-	for _, d := range []struct {
-		key   string
-		value time.Duration
-	}{{"Timeout", o.Timeout}, {"SyncTimeout", o.SyncTimeout}, {"ProbeMin", o.ProbeMin}, {"ProbeMax", o.ProbeMax},
-		{"Outage", o.Outage}} {
-		if d.value <= 0 {
-			c.Bad(d.key, "%v, must be positive", d.value)
-		}
-	}
-	if o.Startup < 0 {
-		c.Bad("Startup", "%v, must not be negative", o.Startup)
-	}
+	c.Struct(o, "")
 	if o.ProbeMax < o.ProbeMin {
 		c.Bad("ProbeMax", "%v, must be at least ProbeMin, %v", o.ProbeMax, o.ProbeMin)
 	}

@@ -187,10 +187,9 @@ func (g *sglang) abort(ctx context.Context, base, id string) error {
 
 // sglangResult is the answer of calls that change weights.
 type sglangResult struct {
-	Success bool              `json:"success"`
-	Message string            `json:"message"`
-	Error   string            `json:"error_message"`
-	Loaded  map[string]string `json:"loaded_adapters"`
+	Success bool   `json:"success"`
+	Message string `json:"message"`
+	Error   string `json:"error_message"`
 }
 
 // change makes a call that changes weights.
