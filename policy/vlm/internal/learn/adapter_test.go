@@ -31,7 +31,7 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, first.Reference, first.LogProbs, "a new adapter adds nothing")
 		m.Train(t, 2)
-		for _, name := range Changed(before, Read(t, m.Sets.Actor.Weights)) {
+		for _, name := range changed(before, Read(t, m.Sets.Actor.Weights)) {
 			require.Contains(t, name, ".lora_")
 		}
 		trained := 0
@@ -40,7 +40,7 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 				trained += len(x)
 			}
 			if strings.HasSuffix(name, model.LoraB) {
-				require.Contains(t, Changed(before, Read(t, m.Sets.Actor.Weights)), name, "every adapter is trained")
+				require.Contains(t, changed(before, Read(t, m.Sets.Actor.Weights)), name, "every adapter is trained")
 			}
 		}
 		require.Equal(t, trained, m.Sets.Actor.Size(), "frozen parameters are not counted")
@@ -161,7 +161,7 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 			}
 			before := Read(t, m.Sets.Actor.Weights)
 			m.Train(t, 1)
-			moved := Changed(before, Read(t, m.Sets.Actor.Weights))
+			moved := changed(before, Read(t, m.Sets.Actor.Weights))
 			require.NotEmpty(t, moved)
 			for _, name := range moved {
 				require.False(t, m.Cfg.Frozen(name), name)

@@ -74,7 +74,7 @@ func TestTheLikeliestTokensOfThePolicyItself(t *testing.T) {
 	taught := score(both, loss.ByTeacher)
 	require.Equal(t, taught, score(both, loss.ByItself), "the reference's log-probs besides")
 	own := score(Open(t, dir, Options{SameBytes: true}), loss.ByItself)
-	leader, others := Lead(t, dir, Options{}, 2)
+	leader, others := lead(t, dir, Options{}, 2)
 	require.Equal(t, own, score(leader, loss.ByItself), "two ranks")
 	require.NoError(t, leader.Sets.Peers.Close())
 	for _, r := range others {
@@ -114,7 +114,7 @@ func TestTeachersAndEchoesHaveTheSameBytes(t *testing.T) {
 	require.Equal(t, want, got)
 	require.Equal(t, state, now)
 	o.Devices, o.SameBytes = 1, false
-	leader, others := Lead(t, dir, o, 2)
+	leader, others := lead(t, dir, o, 2)
 	got, now = predicted(t, leader)
 	require.Equal(t, want, got)
 	require.Equal(t, state, now)

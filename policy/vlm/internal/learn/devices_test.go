@@ -180,7 +180,8 @@ func TestLeavesDivideTheRows(t *testing.T) {
 	}
 	require.Len(t, seen, len(want)-rows.Len()) // all but the first of each row
 
-	few, _ := Pick(policy.Rows{Tokens: rows.Tokens, Offsets: rows.Offsets, Images: make([][]policy.Image, 30)}, 29, 3, 5)
+	few, _ := pick(policy.Rows{Tokens: rows.Tokens, Offsets: rows.Offsets, Images: make([][]policy.Image, 30)},
+		29, 3, 5)
 	leaves, err = m.Sets.Packer(m.Net).Leaves(&few, Trues(len(few.Tokens)))
 	require.NoError(t, err)
 	used := 0

@@ -25,7 +25,7 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 	for i, shape := range shapes {
 		ranks, n := shape[0], shape[1]
 		o := Options{Backend: backend.XLA, Devices: n, SameBytes: true}
-		m, others := Lead(t, dir, o, ranks)
+		m, others := lead(t, dir, o, ranks)
 		var prompts []policy.Prompt
 		for i := range 8 {
 			prompts = append(prompts, policy.Prompt{Conversation: uint64(i), Messages: Say(Words[i%4]), Seed: uint64(i)})

@@ -20,7 +20,7 @@ import (
 func groupsOf(t *testing.T, m *Model, times int) *policy.Batch {
 	t.Helper()
 	four, _ := m.FourRows(t)
-	rows, _ := Pick(four, slices.Repeat([]int{2, 3, 2, 0, 3, 2, 1, 2, 0}, times)...)
+	rows, _ := pick(four, slices.Repeat([]int{2, 3, 2, 0, 3, 2, 1, 2, 0}, times)...)
 	r := rand.New(rand.NewPCG(3, 1))
 	n := len(rows.Tokens)
 	b := &policy.Batch{Rows: rows, Advantages: make([]float32, n), OldLogProbs: make([]float32, n),

@@ -45,7 +45,7 @@ func TestRanksGiveTheBytesOfOneProcess(t *testing.T) {
 				o := deviceOptions[name]
 				o.Devices, o.PartPerDevice = shape[1], parts
 				o.ShardWeights = shape[1] > 1 && name == "critic and reference"
-				leader, others := Lead(t, dir, o, shape[0])
+				leader, others := lead(t, dir, o, shape[0])
 				got, now := train(leader)
 				require.Equal(t, want, got, "%v ranks and devices", shape)
 				require.Equal(t, state, now, "%v ranks and devices", shape)
@@ -67,7 +67,7 @@ func TestRanksGiveTheBytesOfOneProcess(t *testing.T) {
 
 // TestBadRowsDoNotEndTheGroup: rank 0 refuses them before the others get them.
 func TestBadRowsDoNotEndTheGroup(t *testing.T) {
-	leader, others := Lead(t, Folder(t, model.Qwen3, nil), Options{}, 2)
+	leader, others := lead(t, Folder(t, model.Qwen3, nil), Options{}, 2)
 	score := func(tokens ...int32) error {
 		rows, want := &policy.Rows{Offsets: []int{0, 3}, Tokens: tokens}, Trues(len(tokens))
 		_, err := leader.Score(t.Context(), rows, want, policy.ScoreRequest{LogProbs: true}, 1)

@@ -40,7 +40,7 @@ func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 		whole := columnsOf(score(t, m, rows, want))
 		check := func(what string, index ...int) {
 			t.Helper()
-			some, place := Pick(rows, index...)
+			some, place := pick(rows, index...)
 			marks := make([]bool, len(place))
 			for i, at := range place {
 				marks[i] = want[at]
@@ -223,7 +223,7 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 		"no reference":            {nil, want, policy.ScoreRequest{Reference: true}, 1, "without a reference"},
 		"no critic":               {nil, want, policy.ScoreRequest{Values: true}, 1, "without a critic"},
 	} {
-		r, _ := Pick(rows, 0, 1, 2, 3)
+		r, _ := pick(rows, 0, 1, 2, 3)
 		if c.change != nil {
 			c.change(&r)
 		}

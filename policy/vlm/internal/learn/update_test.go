@@ -62,7 +62,7 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 		check(fmt.Sprint("keep mode ", keep), Open(t, dir, Options{Critic: learn.SeparateCritic, Keep: keep,
 			MicroTokens: 64}), b)
 	}
-	rows, place := Pick(b.Rows, 2, 0, 3, 1)
+	rows, place := pick(b.Rows, 2, 0, 3, 1)
 	moved := &policy.Batch{Rows: rows}
 	for _, c := range []struct{ to, from *[]float32 }{
 		{&moved.Weight, &b.Weight}, {&moved.ValueWeight, &b.ValueWeight}, {&moved.Advantages, &b.Advantages},

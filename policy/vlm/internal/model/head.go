@@ -73,14 +73,6 @@ func (o HeadOutput) Scores() []*Node {
 	return out
 }
 
-// Kept returns what Backward reads.
-func (o HeadOutput) Kept() []*Node {
-	if o.Logits == nil {
-		return nil
-	}
-	return []*Node{o.Entropy, o.Logits, o.LogSum}
-}
-
 // Forward reads x [tokens, hidden] at positions at [n] int32. target [n] int32 are the tokens whose log-probs it
 // computes: those that follow the positions. With chosen tokens it is [n, 1+Chosen], unless they are all.
 func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) HeadOutput {
@@ -152,8 +144,9 @@ const (
 )
 
 // Backward maps slopes [n, SlopeColumns+Chosen] float32 to the gradients of x and of the parameters, in the order of
-// HeadWeights.List. x, at, target and temperature are those of Forward, kept is its Kept. slot [tokens] int32 is
-// the inverse of at: the index of each token among the positions, n for none. The gradient of x is added to dx.
+// HeadWeights.List. x, at, target and temperature are those of Forward, kept are its Entropy, Logits and LogSum.
+// slot [tokens] int32 is the inverse of at: the index of each token among the positions, n for none. The gradient of x
+// is added to dx.
 func (h *Head) Backward(
 	w HeadWeights, x, at, slot, target, temperature, slopes, dx *Node, kept []*Node,
 ) (*Node, []*Node) {

@@ -101,14 +101,16 @@ func TestGradientsOfHeads(t *testing.T) {
 				for i := range columns {
 					columns[i] = Zeros(in[0].Graph(), shape(in[0].DType(), len(c.at), 1))
 				}
+				var kept []*Node
 				if h.Tokens {
+					kept = []*Node{o.Entropy, o.Logits, o.LogSum}
 					columns[SlopeLogProb], columns[SlopeEntropy], dy = Reshape(dy[0], -1, 1), Reshape(dy[1], -1, 1), dy[2:]
 				}
 				if h.Value {
 					columns[SlopeValue] = Reshape(dy[0], -1, 1)
 				}
 				dx, g := h.Backward(w, in[0], in[n], in[n+2], in[n+1], temperature, Concatenate(columns, 1), ZerosLike(in[0]),
-					o.Kept())
+					kept)
 				return append([]*Node{dx}, g...)
 			},
 			plain: func(in []operand) []operand { return c.plain(in[:n]) },

@@ -315,18 +315,6 @@ func OpenSums(t *learn.TreeStep) *weights.Tensors {
 	return &weights.Tensors{Groups: net.TrainedGroups(t.Weights.Groups), Arrays: t.Sums[0]}
 }
 
-// Changed lists the weights that differ.
-func Changed(before, after map[string][]float32) []string {
-	var out []string
-	for name, x := range before {
-		if !slices.Equal(x, after[name]) {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // File is the content of a safetensors file.
 type File struct {
 	Tensors map[string]safetensors.Tensor

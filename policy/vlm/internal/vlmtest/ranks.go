@@ -2,12 +2,10 @@ package vlmtest
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/mpi/mpitest"
-	"vagen/policy/vlm/internal/nodes"
 )
 
 // Rank is a rank of this process that follows another.
@@ -34,28 +32,4 @@ func Ranks(
 		out = append(out, r)
 	}
 	return worlds[0], out
-}
-
-// Lead opens a model as rank 0 of several, and the others, which follow. With a count of 1 it is Open.
-func Lead(t testing.TB, dir string, o Options, count int) (*Model, []*Rank) {
-	t.Helper()
-	if count == 1 {
-		return Open(t, dir, o), nil
-	}
-	lead := o
-	var out []*Rank
-	lead.World, out = Ranks(t, count, func(ctx context.Context, w mpi.World) (map[string]string, error) {
-		theirs := o
-		theirs.World = w
-		m, err := TryOpen(ctx, dir, theirs)
-		if err != nil {
-			return nil, err
-		}
-		defer m.Close()
-		if err := m.Sets.Follow(ctx); !errors.Is(err, nodes.ErrEnded) {
-			return nil, m.Sets.Peers.Failed(err)
-		}
-		return Digests(m.Sets)
-	})
-	return Open(t, dir, lead), out
 }

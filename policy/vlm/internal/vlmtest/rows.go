@@ -160,21 +160,6 @@ func (p Parts) FourRows(t testing.TB) (policy.Rows, []bool) {
 	return rows, want
 }
 
-// Pick returns some rows in another order, with the positions of their tokens.
-func Pick(rows policy.Rows, index ...int) (out policy.Rows, place []int) {
-	out.Offsets = []int{0}
-	for _, i := range index {
-		from, to := rows.Offsets[i], rows.Offsets[i+1]
-		out.Tokens = append(out.Tokens, rows.Tokens[from:to]...)
-		out.Offsets = append(out.Offsets, len(out.Tokens))
-		out.Images = append(out.Images, rows.Images[i])
-		for k := from; k < to; k++ {
-			place = append(place, k)
-		}
-	}
-	return out, place
-}
-
 // Evenly gives each of the marked tokens the same weight; they sum to 1.
 func Evenly(want []bool) []float32 {
 	n := 0
