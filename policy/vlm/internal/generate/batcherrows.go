@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gomlx/compute/support/xslices"
+
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/net"
 )
@@ -116,10 +118,7 @@ func (f *DecodeBatch) insert(row int, p *Sequence, s *Session) error {
 		return err
 	}
 	defer at.Free()
-	var donate []int // the batch, so that nothing but the row is copied
-	for i := range f.prefix {
-		donate = append(donate, i)
-	}
+	donate := xslices.Iota(0, len(f.prefix)) // the batch, so that nothing but the row is copied
 	out, err := f.Net.insertRow().Run(append(slices.Concat(f.prefix, s.prefix), at), donate...)
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomlx/compute/support/xslices"
+
 	"vagen/internal/dialogue"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
@@ -269,10 +271,7 @@ func (f *DecodeBatch) run(own *net.Scope, in []*device.Array, s model.Sampler, n
 	if n > 1 {
 		program = f.Net.steps(s, n)
 	}
-	donate := make([]int, len(f.recent))
-	for i := range donate {
-		donate[i] = len(in) - 2 - len(f.recent) + i // the masks are last
-	}
+	donate := xslices.Iota(len(in)-2-len(f.recent), len(f.recent)) // the masks are last
 	out, err := program.Run(in, donate...)
 	if err != nil {
 		return nil, err

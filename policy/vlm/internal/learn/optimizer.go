@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/compute/support/xslices"
 
 	"vagen/internal/field"
 	"vagen/internal/floats"
@@ -124,7 +125,7 @@ func (a *adam) stepGroup(
 		in = append(in, w[i])
 	}
 	in = slices.Concat(in, m, v, g)
-	out, err := a.net.Adam().Run(append(in, hyper), net.From(0, 3*n)...)
+	out, err := a.net.Adam().Run(append(in, hyper), xslices.Iota(0, 3*n)...)
 	if err != nil {
 		a.M.Drop(m)
 		a.V.Drop(v)
@@ -172,6 +173,6 @@ func prepareAdamOf(n *net.Net, grads []shapes.Shape) error {
 		in = append(in, grads...)
 	}
 	in = append(in, shapes.Make(dtypes.Float32, int(model.OptParams)))
-	_, err := n.Adam().Prepare(in, net.From(0, 3*len(grads))...)
+	_, err := n.Adam().Prepare(in, xslices.Iota(0, 3*len(grads))...)
 	return err
 }

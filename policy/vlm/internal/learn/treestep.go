@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gomlx/compute/support/xslices"
+
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
@@ -14,8 +16,7 @@ import (
 	"vagen/policy/vlm/internal/tree"
 )
 
-// gradientSum are gradients by group and by index among the group's trained parameters; nil
-// where there is none.
+// gradientSum are gradients by group and by index among the group's trained parameters; nil where there is none.
 type gradientSum [][]*device.Array
 
 // Accumulate adds the gradients of a task to those of the next optimiser step. Without tokens there are none. If it
@@ -233,7 +234,7 @@ func (t *TreeStep) addGroup(on int, a, b []*device.Array) error {
 	if len(both) == 0 {
 		return nil
 	}
-	out, err := t.Replicas[on].Net.AddLists().Run(append(x, y...), net.From(0, len(x))...)
+	out, err := t.Replicas[on].Net.AddLists().Run(append(x, y...), xslices.Iota(0, len(x))...)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/support/xslices"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -285,10 +286,7 @@ func (c chunkScan) loop(state *Node, back bool) (states, end *Node) {
 // product2 is the product of matrices in the last two axes, contracted on one of each.
 func product2(x *Node, xAxis int, y *Node, yAxis int) *Node {
 	r := x.Rank()
-	batch := make([]int, r-2)
-	for i := range batch {
-		batch[i] = i
-	}
+	batch := xslices.Iota(0, r-2)
 	return DotGeneral(x, []int{r + xAxis}, batch, y, []int{r + yAxis}, batch)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/compute/support/xslices"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -77,11 +78,7 @@ func rmsScale(x *Node, eps float64) *Node {
 
 // sumRows adds over every axis but the last.
 func sumRows(x *Node) *Node {
-	axes := make([]int, x.Rank()-1)
-	for i := range axes {
-		axes[i] = i
-	}
-	return ReduceSum(x, axes...)
+	return ReduceSum(x, xslices.Iota(0, x.Rank()-1)...)
 }
 
 func rmsNormBack(dy, x, w *Node, eps float64, plusOne bool) (dx, dw *Node) {

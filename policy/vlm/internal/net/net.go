@@ -5,6 +5,8 @@ package net
 import (
 	"time"
 
+	"github.com/gomlx/compute/support/xslices"
+
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
@@ -275,7 +277,7 @@ func (n *Net) RunBack(p *device.Program, weights, more, acc []*device.Array) ([]
 		return nil, err
 	}
 	in = append(in, more...)
-	return p.Run(append(in, acc...), From(len(in), len(acc))...)
+	return p.Run(append(in, acc...), xslices.Iota(len(in), len(acc))...)
 }
 
 // List returns the gradients in the order of model.Groups.All. Groups that no

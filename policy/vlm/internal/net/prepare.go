@@ -5,6 +5,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/compute/support/xslices"
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
@@ -68,7 +69,7 @@ func (n *Net) Prepare(w *Parts, p *Pack, h *model.Head, chunkSize int) error {
 	}
 	if len(chunk) > 1 {
 		acc := out[1:]
-		if _, err := n.HeadBack(h, slots).Prepare(append(in, acc...), From(len(in), len(acc))...); err != nil {
+		if _, err := n.HeadBack(h, slots).Prepare(append(in, acc...), xslices.Iota(len(in), len(acc))...); err != nil {
 			return err
 		}
 	}
@@ -100,15 +101,6 @@ func with(arrays []*device.Array, more ...shapes.Shape) []shapes.Shape {
 		out = append(out, a.Shape())
 	}
 	return append(out, more...)
-}
-
-// From returns n indices of a program's inputs, starting at first.
-func From(first, n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = first + i
-	}
-	return out
 }
 
 // prepared reports whether a kind of step was already prepared, and marks it as prepared.

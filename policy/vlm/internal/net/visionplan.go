@@ -3,6 +3,8 @@ package net
 import (
 	"math/bits"
 
+	"github.com/gomlx/compute/support/xslices"
+
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -112,10 +114,7 @@ func (p *VisionPlan) addImage(cfg *model.Config, im Picture, real bool, windowSi
 		order, sizes = windows(a, b, v.WindowCells())
 		*windowSizes = append(*windowSizes, sizes...)
 	} else {
-		order = make([]int32, a*b)
-		for i := range order {
-			order[i] = int32(i)
-		}
+		order = xslices.Iota(int32(0), a*b)
 	}
 	first := int32(len(p.place) / 2 / cell)
 	if real {
