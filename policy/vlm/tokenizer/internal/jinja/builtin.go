@@ -8,80 +8,85 @@ import (
 	"unicode/utf8"
 )
 
-func bindMethod(m function, of any) function {
-	return func(s *state, line int, args []any, kw map[string]any) any {
-		s.countSize(line, of)
-		return m(s, line, append([]any{of}, args...), kw)
+func bindMethod(name string, m function, of any) function {
+	return func(c call) any {
+		c.countSize(c.line, of)
+		c.name, c.of = name, of
+		return m(c)
 	}
 }
 
-// arg returns a positional or named argument, or otherwise if it is missing. Argument 0
-// of a method or filter is the value that it is applied to.
-func arg(args []any, kw map[string]any, index int, name string, otherwise any) any {
-	if index < len(args) {
-		return args[index]
+func (c call) fail(format string, args ...any) { failAt(c.line, format, args...) }
+
+// arg returns a positional or named argument, or otherwise if it is missing.
+func (c call) arg(index int, name string, otherwise any) any {
+	if index < len(c.args) {
+		return c.args[index]
 	}
-	if v, ok := kw[name]; ok {
+	if v, ok := c.kw[name]; ok {
 		return v
 	}
 	return otherwise
 }
 
-// requireString returns v, which must be a string; what names the caller in the error.
-func requireString(line int, what string, v any) string {
+// text returns v, which must be a string.
+func (c call) text(v any) string {
 	s, ok := v.(string)
 	if !ok {
-		failAt(line, "%s needs a string, found %s", what, typeName(v))
+		c.fail("%s needs a string, found %s", c.name, typeName(v))
 	}
 	return s
 }
 
+// each returns the items of the value that a method or filter is applied to.
+func (c call) each() []any { return c.iterate(c.line, c.of) }
+
 var globals = map[string]function{
-	"raise_exception": func(_ *state, line int, args []any, _ map[string]any) any {
-		panic(templateError{&RaisedError{requireString(line, "raise_exception", arg(args, nil, 0, "", ""))}})
+	"raise_exception": func(c call) any {
+		panic(templateError{&RaisedError{c.text(c.arg(0, "", ""))}})
 	},
-	"namespace": func(_ *state, line int, args []any, kw map[string]any) any {
-		if len(args) > 0 {
-			failAt(line, "namespace is supported with names alone")
+	"namespace": func(c call) any {
+		if len(c.args) > 0 {
+			c.fail("namespace is supported with names alone")
 		}
 		ns := namespace{}
-		maps.Copy(ns, kw)
+		maps.Copy(ns, c.kw)
 		return ns
 	},
-	"dict": func(_ *state, line int, args []any, kw map[string]any) any {
-		if len(args) > 0 || len(kw) > 1 {
-			failAt(line, "dict() with more than one name is not supported, but {…} is")
+	"dict": func(c call) any {
+		if len(c.args) > 0 || len(c.kw) > 1 {
+			c.fail("dict() with more than one name is not supported, but {…} is")
 		}
 		d := new(dict)
-		for k, v := range kw {
+		for k, v := range c.kw {
 			d.set(k, v)
 		}
 		return d
 	},
-	"range": func(s *state, line int, args []any, _ map[string]any) any {
+	"range": func(c call) any {
 		var n [3]int
-		for i, a := range args {
+		for i, a := range c.args {
 			v, ok := a.(int)
 			if !ok || i > 2 {
-				failAt(line, "range needs one to three integers")
+				c.fail("range needs one to three integers")
 			}
 			n[i] = v
 		}
 		from, to, step := 0, n[0], 1
-		if len(args) > 1 {
+		if len(c.args) > 1 {
 			from, to = n[0], n[1]
 		}
-		if len(args) > 2 {
+		if len(c.args) > 2 {
 			step = n[2]
 		}
 		if step == 0 {
-			failAt(line, "the step of a range is 0")
+			c.fail("the step of a range is 0")
 		}
 		var list []any
 		for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
-			s.countStep(line)
+			c.countStep(c.line)
 			if list = append(list, i); len(list) > maxSteps/10 {
-				failAt(line, "range of more than %d numbers", maxSteps/10)
+				c.fail("range of more than %d numbers", maxSteps/10)
 			}
 			if next := i + step; (next > i) != (step > 0) {
 				break // integer overflow
@@ -96,13 +101,13 @@ func Space(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 // strip is Python's str.strip, lstrip or rstrip: it removes white space, or the
 // characters given as argument.
-func strip(name string, left, right bool) function {
-	return func(st *state, line int, args []any, kw map[string]any) any {
-		s := requireString(line, name, args[0])
+func strip(left, right bool) function {
+	return func(c call) any {
+		s := c.text(c.of)
 		drop := Space
-		if given := arg(args, kw, 1, "chars", nil); given != nil {
-			chars := requireString(line, name, given)
-			st.countSteps(line, len(chars)/4)
+		if given := c.arg(0, "chars", nil); given != nil {
+			chars := c.text(given)
+			c.countSteps(c.line, len(chars)/4)
 			set := make(map[rune]bool)
 			for _, r := range chars {
 				set[r] = true
@@ -119,26 +124,24 @@ func strip(name string, left, right bool) function {
 	}
 }
 
-func mapText(name string, fn func(string) string) function {
-	return func(_ *state, line int, args []any, _ map[string]any) any {
-		return fn(requireString(line, name, args[0]))
-	}
+func mapText(fn func(string) string) function {
+	return func(c call) any { return fn(c.text(c.of)) }
 }
 
-func hasAffix(name string, has func(s, part string) bool) function {
-	return func(st *state, line int, args []any, _ map[string]any) any {
-		s := requireString(line, name, args[0])
-		if len(args) > 2 {
-			failAt(line, "%s is supported with one argument alone", name)
+func hasAffix(has func(s, part string) bool) function {
+	return func(c call) any {
+		s := c.text(c.of)
+		if len(c.args) > 1 {
+			c.fail("%s is supported with one argument alone", c.name)
 		}
-		if list, ok := arg(args, nil, 1, "", "").([]any); ok {
+		if list, ok := c.arg(0, "", "").([]any); ok {
 			return slices.ContainsFunc(list, func(v any) bool {
-				st.countStep(line)
-				st.countSize(line, v)
-				return has(s, requireString(line, name, v))
+				c.countStep(c.line)
+				c.countSize(c.line, v)
+				return has(s, c.text(v))
 			})
 		}
-		return has(s, requireString(line, name, arg(args, nil, 1, "", nil)))
+		return has(s, c.text(c.arg(0, "", nil)))
 	}
 }
 
@@ -150,41 +153,40 @@ func capitalize(s string) string {
 	return string(r)
 }
 
-var textMethods = map[string]method{
-	"strip":      strip("strip", true, true),
-	"lstrip":     strip("lstrip", true, false),
-	"rstrip":     strip("rstrip", false, true),
-	"upper":      mapText("upper", strings.ToUpper),
-	"lower":      mapText("lower", strings.ToLower),
-	"capitalize": mapText("capitalize", capitalize),
-	"startswith": hasAffix("startswith", strings.HasPrefix),
-	"endswith":   hasAffix("endswith", strings.HasSuffix),
-	"replace": func(s *state, line int, args []any, _ map[string]any) any {
-		if len(args) != 3 {
-			failAt(line, "replace needs two strings")
+var textMethods = map[string]function{
+	"strip":      strip(true, true),
+	"lstrip":     strip(true, false),
+	"rstrip":     strip(false, true),
+	"upper":      mapText(strings.ToUpper),
+	"lower":      mapText(strings.ToLower),
+	"capitalize": mapText(capitalize),
+	"startswith": hasAffix(strings.HasPrefix),
+	"endswith":   hasAffix(strings.HasSuffix),
+	"replace": func(c call) any {
+		if len(c.args) != 2 {
+			c.fail("replace needs two strings")
 		}
-		of, old, to := requireString(line, "replace", args[0]), requireString(line, "replace", args[1]),
-			requireString(line, "replace", args[2])
-		checkLength(line, strings.Count(of, old)*len(to))
-		return s.limitSize(line, strings.ReplaceAll(of, old, to))
+		of, old, to := c.text(c.of), c.text(c.args[0]), c.text(c.args[1])
+		checkLength(c.line, strings.Count(of, old)*len(to))
+		return c.limitSize(c.line, strings.ReplaceAll(of, old, to))
 	},
-	"split": func(st *state, line int, args []any, kw map[string]any) any {
-		s, limit := requireString(line, "split", args[0]), -1
-		if n, ok := arg(args, kw, 2, "maxsplit", -1).(int); ok && n >= 0 {
+	"split": func(c call) any {
+		s, limit := c.text(c.of), -1
+		if n, ok := c.arg(1, "maxsplit", -1).(int); ok && n >= 0 {
 			limit = n + 1
 		}
 		var parts []string
-		if sep := arg(args, kw, 1, "sep", nil); sep != nil {
-			by := requireString(line, "split", sep)
+		if sep := c.arg(0, "sep", nil); sep != nil {
+			by := c.text(sep)
 			if by == "" {
-				failAt(line, "split by an empty string")
+				c.fail("split by an empty string")
 			}
-			st.alloc(line, listEntry*strings.Count(s, by))
+			c.alloc(c.line, listEntry*strings.Count(s, by))
 			parts = strings.SplitN(s, by, limit)
 		} else if limit < 0 {
 			parts = strings.FieldsFunc(s, Space)
 		} else {
-			failAt(line, "split by white space with a limit is not supported")
+			c.fail("split by white space with a limit is not supported")
 		}
 		list := []any{}
 		for _, p := range parts {
@@ -193,50 +195,50 @@ var textMethods = map[string]method{
 		return list
 	},
 	"format": format,
-	"join": func(s *state, line int, args []any, _ map[string]any) any {
-		return join(s, line, arg(args, nil, 1, "", nil), requireString(line, "join", args[0]))
+	"join": func(c call) any {
+		return c.join(c.arg(0, "", nil), c.text(c.of))
 	},
 }
 
-func join(s *state, line int, list any, sep string) string {
+func (c call) join(list any, sep string) string {
 	var b strings.Builder
-	for i, v := range s.iterate(line, list) {
-		s.countStep(line)
+	for i, v := range c.iterate(c.line, list) {
+		c.countStep(c.line)
 		if i > 0 {
 			b.WriteString(sep)
 		}
-		b.WriteString(toText(line, v))
-		checkLength(line, b.Len())
+		b.WriteString(toText(c.line, v))
+		checkLength(c.line, b.Len())
 	}
-	return s.limitSize(line, b.String())
+	return c.limitSize(c.line, b.String())
 }
 
-var dictMethods = map[string]method{
-	"get": func(_ *state, _ int, args []any, _ map[string]any) any {
-		if v, ok := args[0].(*dict).get(arg(args, nil, 1, "", nil)); ok {
+var dictMethods = map[string]function{
+	"get": func(c call) any {
+		if v, ok := c.of.(*dict).get(c.arg(0, "", nil)); ok {
 			return v
 		}
-		return arg(args, nil, 2, "", nil)
+		return c.arg(1, "", nil)
 	},
-	"keys":  func(s *state, line int, args []any, _ map[string]any) any { return s.iterate(line, args[0]) },
+	"keys":  func(c call) any { return c.each() },
 	"items": items,
-	"values": func(s *state, line int, args []any, _ map[string]any) any {
+	"values": func(c call) any {
 		var list []any
-		for _, k := range s.iterate(line, args[0]) {
-			list = append(list, args[0].(*dict).items[k])
+		for _, k := range c.each() {
+			list = append(list, c.of.(*dict).items[k])
 		}
 		return list
 	},
 }
 
-func items(s *state, line int, args []any, _ map[string]any) any {
-	d, ok := args[0].(*dict)
+func items(c call) any {
+	d, ok := c.of.(*dict)
 	if !ok {
-		failAt(line, "items of %s", typeName(args[0]))
+		c.fail("items of %s", typeName(c.of))
 	}
 	var list []any
-	for _, k := range s.iterate(line, d) {
-		s.alloc(line, 2*listEntry)
+	for _, k := range c.iterate(c.line, d) {
+		c.alloc(c.line, 2*listEntry)
 		list = append(list, []any{k, d.items[k]})
 	}
 	return list
@@ -244,49 +246,48 @@ func items(s *state, line int, args []any, _ map[string]any) any {
 
 // ofText makes a method of strings a filter, which takes other values as their text.
 func ofText(method function) function {
-	return func(s *state, line int, args []any, kw map[string]any) any {
-		return method(s, line, append([]any{toText(line, args[0])}, args[1:]...), kw)
+	return func(c call) any {
+		c.of = toText(c.line, c.of)
+		return method(c)
 	}
 }
 
 var filters = map[string]function{
-	"trim":       ofText(strip("trim", true, true)),
-	"upper":      ofText(mapText("upper", strings.ToUpper)),
-	"lower":      ofText(mapText("lower", strings.ToLower)),
-	"capitalize": ofText(mapText("capitalize", capitalize)),
-	"safe":       func(_ *state, _ int, args []any, _ map[string]any) any { return args[0] },
-	"string": func(_ *state, line int, args []any, _ map[string]any) any {
-		return toText(line, args[0])
-	},
-	"length": length,
-	"count":  length,
-	"list":   func(s *state, line int, args []any, _ map[string]any) any { return s.iterate(line, args[0]) },
-	"items":  items,
-	"first": func(s *state, line int, args []any, _ map[string]any) any {
-		if list := s.iterate(line, args[0]); len(list) > 0 {
+	"trim":       ofText(textMethods["strip"]),
+	"upper":      ofText(textMethods["upper"]),
+	"lower":      ofText(textMethods["lower"]),
+	"capitalize": ofText(textMethods["capitalize"]),
+	"safe":       func(c call) any { return c.of },
+	"string":     func(c call) any { return toText(c.line, c.of) },
+	"length":     length,
+	"count":      length,
+	"list":       func(c call) any { return c.each() },
+	"items":      items,
+	"first": func(c call) any {
+		if list := c.each(); len(list) > 0 {
 			return list[0]
 		}
 		return undefined{"first"}
 	},
-	"last": func(s *state, line int, args []any, _ map[string]any) any {
-		if list := s.iterate(line, args[0]); len(list) > 0 {
+	"last": func(c call) any {
+		if list := c.each(); len(list) > 0 {
 			return list[len(list)-1]
 		}
 		return undefined{"last"}
 	},
-	"reverse": func(s *state, line int, args []any, _ map[string]any) any {
-		list := slices.Clone(s.iterate(line, args[0]))
+	"reverse": func(c call) any {
+		list := slices.Clone(c.each())
 		slices.Reverse(list)
-		if _, ok := args[0].(string); ok {
-			return join(s, line, list, "")
+		if _, ok := c.of.(string); ok {
+			return c.join(list, "")
 		}
 		return list
 	},
-	"join": func(s *state, line int, args []any, kw map[string]any) any {
-		if len(args) > 2 || kw["attribute"] != nil {
-			failAt(line, "join of an attribute is not supported")
+	"join": func(c call) any {
+		if len(c.args) > 1 || c.kw["attribute"] != nil {
+			c.fail("join of an attribute is not supported")
 		}
-		return join(s, line, args[0], requireString(line, "join", arg(args, kw, 1, "d", "")))
+		return c.join(c.of, c.text(c.arg(0, "d", "")))
 	},
 	"replace": ofText(textMethods["replace"]),
 	"default": defaultFilter,
@@ -301,20 +302,20 @@ var filters = map[string]function{
 	"rejectattr": choose(false, true),
 }
 
-func length(s *state, line int, args []any, _ map[string]any) any {
-	switch v := args[0].(type) {
+func length(c call) any {
+	switch v := c.of.(type) {
 	case *dict:
 		return len(v.keys)
 	case string:
 		return utf8.RuneCountInString(v)
 	}
-	return len(s.iterate(line, args[0]))
+	return len(c.each())
 }
 
-func defaultFilter(_ *state, _ int, args []any, kw map[string]any) any {
-	_, missing := args[0].(undefined)
-	if missing || isTrue(arg(args, kw, 2, "boolean", false)) && !isTrue(args[0]) {
-		return arg(args, kw, 1, "default_value", "")
+func defaultFilter(c call) any {
+	_, missing := c.of.(undefined)
+	if missing || isTrue(c.arg(1, "boolean", false)) && !isTrue(c.of) {
+		return c.arg(0, "default_value", "")
 	}
-	return args[0]
+	return c.of
 }

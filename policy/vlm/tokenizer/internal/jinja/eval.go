@@ -49,7 +49,7 @@ func attribute(line int, of any, name string) any {
 	switch v := of.(type) {
 	case *dict:
 		if m, ok := dictMethods[name]; ok {
-			return bindMethod(m, of)
+			return bindMethod(name, m, of)
 		}
 		if item, ok := v.get(name); ok {
 			return item
@@ -60,7 +60,7 @@ func attribute(line int, of any, name string) any {
 		}
 	case string:
 		if m, ok := textMethods[name]; ok {
-			return bindMethod(m, of)
+			return bindMethod(name, m, of)
 		}
 	case undefined:
 		failAt(line, "%q is undefined, it has no attribute %q", v.name, name)
@@ -175,19 +175,19 @@ func slice[T any](list []T, from, to, step int, hasFrom, hasTo bool) []T {
 func (e callExpr) eval(s *state, sc *scope) any {
 	s.countStep(e.line)
 	fn, ok := e.fn.eval(s, sc).(function)
+	name := "it"
+	switch f := e.fn.(type) {
+	case nameExpr:
+		name = f.name
+	case attrExpr:
+		name = "." + f.name
+	}
 	if !ok {
-		name := "it"
-		switch f := e.fn.(type) {
-		case nameExpr:
-			name = f.name
-		case attrExpr:
-			name = "." + f.name
-		}
 		failAt(e.line, "cannot call %s: not a supported function or method", name)
 	}
 	args, kw := evalArgs(s, sc, e.args, e.kw)
 	s.alloc(e.line, scopeSize)
-	return s.countValue(e.line, fn(s, e.line, args, kw))
+	return s.countValue(e.line, fn(call{s, e.line, name, nil, args, kw}))
 }
 
 func evalArgs(s *state, sc *scope, args []expr, kw map[string]expr) ([]any, map[string]any) {
@@ -211,7 +211,7 @@ func (e filterExpr) eval(s *state, sc *scope) any {
 	s.countSize(e.line, of)
 	args, kw := evalArgs(s, sc, e.args, e.kw)
 	s.alloc(e.line, scopeSize)
-	return s.countValue(e.line, fn(s, e.line, append([]any{of}, args...), kw))
+	return s.countValue(e.line, fn(call{s, e.line, e.name, of, args, kw}))
 }
 
 func (e testExpr) eval(s *state, sc *scope) any {
@@ -220,7 +220,7 @@ func (e testExpr) eval(s *state, sc *scope) any {
 		failAt(e.line, "test %q is not supported", e.name)
 	}
 	args, _ := evalArgs(s, sc, e.args, nil)
-	return fn(s, e.line, e.of.eval(s, sc), args) != e.negate
+	return fn(call{s, e.line, e.name, e.of.eval(s, sc), args, nil}) != e.negate
 }
 
 func (e unaryExpr) eval(s *state, sc *scope) any {

@@ -149,7 +149,7 @@ func TestHostileTemplatesReachALimit(t *testing.T) {
 
 // A panic in this package becomes an error.
 func TestBugsOfThePackageAreErrors(t *testing.T) {
-	broken := function(func(*state, int, []any, map[string]any) any { return []int{}[1] })
+	broken := function(func(call) any { return []int{}[1] })
 	_, err := render("{{ f() }}", map[string]any{"f": broken})
 	require.ErrorContains(t, err, "jinja: runtime error: index out of range")
 }

@@ -93,24 +93,24 @@ func (s *state) decode(dec *json.Decoder) any {
 }
 
 // toJSON is transformers' tojson: json.dumps with ensure_ascii=False, and with indent.
-func toJSON(s *state, line int, args []any, kw map[string]any) any {
-	for name := range kw {
+func toJSON(c call) any {
+	for name := range c.kw {
 		if name != "indent" && name != "ensure_ascii" {
-			failAt(line, "tojson with %s is not supported", name)
+			c.fail("tojson with %s is not supported", name)
 		}
 	}
-	if len(args) > 1 || isTrue(kw["ensure_ascii"]) {
-		failAt(line, "tojson with unnamed arguments or ensure_ascii is not supported")
+	if len(c.args) > 0 || isTrue(c.kw["ensure_ascii"]) {
+		c.fail("tojson with unnamed arguments or ensure_ascii is not supported")
 	}
-	w := jsonWriter{s: s, line: line}
-	if indent, ok := kw["indent"]; ok && indent != nil {
+	w := jsonWriter{s: c.state, line: c.line}
+	if indent, ok := c.kw["indent"]; ok && indent != nil {
 		n, ok := indent.(int)
 		if !ok || n < 0 || n > 16 {
-			failAt(line, "tojson with this indent is not supported")
+			c.fail("tojson with this indent is not supported")
 		}
 		w.indent = "\n" + strings.Repeat(" ", n)
 	}
-	w.value(args[0], "\n")
+	w.value(c.of, "\n")
 	return w.out.String()
 }
 

@@ -1,6 +1,9 @@
 package jinja
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 const (
 	// maxSource bounds the length of a template in bytes, and so the recursion depth of
@@ -159,10 +162,8 @@ func (p *parser) end(words ...string) string {
 		p.fail("found the end of the template, want %q", words)
 	}
 	word := p.name()
-	for _, w := range words {
-		if w == word {
-			return word
-		}
+	if slices.Contains(words, word) {
+		return word
 	}
 	p.pos--
 	p.fail("found %q, want one of %q", word, words)

@@ -73,12 +73,18 @@ type undefined struct{ name string }
 // namespace is a value whose attributes can be set from inside loops.
 type namespace map[string]any
 
-type (
-	// function is callable from a template.
-	function func(s *state, line int, args []any, kw map[string]any) any
-	// method is a function found as an attribute of a value.
-	method = function
-)
+// function is callable from a template.
+type function func(c call) any
+
+// call is a call of a function, a method, a filter or a test.
+type call struct {
+	*state
+	line int
+	name string
+	of   any // what a method, a filter or a test is applied to
+	args []any
+	kw   map[string]any
+}
 
 func (s *state) countStep(line int) { s.countSteps(line, 1) }
 
@@ -256,34 +262,34 @@ func loopAt(items []any, i int) namespace {
 
 func (m macroStmt) run(s *state, sc *scope) control {
 	s.alloc(0, scopeSize)
-	sc.vars[m.name] = function(func(s *state, line int, args []any, kw map[string]any) any {
-		if s.calls++; s.calls > maxCalls {
-			failAt(line, "more than %d nested calls of macros", maxCalls)
+	sc.vars[m.name] = function(func(c call) any {
+		if c.calls++; c.calls > maxCalls {
+			c.fail("more than %d nested calls of macros", maxCalls)
 		}
-		defer func() { s.calls-- }()
-		s.alloc(line, scopeSize)
+		defer func() { c.calls-- }()
+		c.alloc(c.line, scopeSize)
 		inner := &scope{map[string]any{}, sc}
-		if len(args) > len(m.params) {
-			failAt(line, "macro %s has %d parameters, found %d arguments", m.name, len(m.params), len(args))
+		if len(c.args) > len(m.params) {
+			c.fail("macro %s has %d parameters, found %d arguments", m.name, len(m.params), len(c.args))
 		}
-		for name := range kw {
+		for name := range c.kw {
 			if !slices.Contains(m.params, name) {
-				failAt(line, "macro %s has no parameter %s", m.name, name)
+				c.fail("macro %s has no parameter %s", m.name, name)
 			}
 		}
 		for i, name := range m.params {
-			switch v, ok := kw[name]; {
-			case i < len(args):
-				inner.vars[name] = args[i]
+			switch v, ok := c.kw[name]; {
+			case i < len(c.args):
+				inner.vars[name] = c.args[i]
 			case ok:
 				inner.vars[name] = v
 			case m.defaults[name] != nil:
-				inner.vars[name] = m.defaults[name].eval(s, inner)
+				inner.vars[name] = m.defaults[name].eval(c.state, inner)
 			default:
 				inner.vars[name] = undefined{name}
 			}
 		}
-		return s.capture(m.body, inner)
+		return c.capture(m.body, inner)
 	})
 	return proceed
 }

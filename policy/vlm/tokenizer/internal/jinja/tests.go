@@ -7,27 +7,27 @@ import (
 )
 
 // test is what follows is: a property of a value, in some cases compared with an argument.
-type test = func(s *state, line int, v any, args []any) bool
+type test = func(c call) bool
 
 // property is a test without arguments.
-func property(name string, has func(any) bool) test {
-	return func(_ *state, line int, v any, args []any) bool {
-		if len(args) > 0 {
-			failAt(line, "test %q with arguments is not supported", name)
+func property(has func(any) bool) test {
+	return func(c call) bool {
+		if len(c.args) > 0 {
+			c.fail("test %q with arguments is not supported", c.name)
 		}
-		return has(v)
+		return has(c.of)
 	}
 }
 
 // comparison is a test with one argument.
-func comparison(name, op string) test {
-	return func(s *state, line int, v any, args []any) bool {
-		if len(args) != 1 {
-			failAt(line, "test %q needs one argument, found %d", name, len(args))
+func comparison(op string) test {
+	return func(c call) bool {
+		if len(c.args) != 1 {
+			c.fail("test %q needs one argument, found %d", c.name, len(c.args))
 		}
-		s.countSize(line, v)
-		s.countSize(line, args[0])
-		return s.compare(line, op, v, args[0])
+		c.countSize(c.line, c.of)
+		c.countSize(c.line, c.args[0])
+		return c.compare(c.line, op, c.of, c.args[0])
 	}
 }
 
@@ -58,12 +58,12 @@ var tests = func() map[string]test {
 		"sequence":  isSequence,
 		"callable":  isA[function],
 	} {
-		all[name] = property(name, has)
+		all[name] = property(has)
 	}
 	for name, op := range map[string]string{
 		"==": "==", "eq": "==", "equalto": "==", "!=": "!=", "ne": "!=", "in": "in",
 	} {
-		all[name] = comparison(name, op)
+		all[name] = comparison(op)
 	}
 	return all
 }()
@@ -71,33 +71,32 @@ var tests = func() map[string]test {
 // choose keeps the items that pass a test, or fail it, or those with such an attribute; without
 // a test those that count as true.
 func choose(pass, attr bool) function {
-	return func(s *state, line int, args []any, _ map[string]any) any {
-		of, args := args[0], args[1:]
+	return func(c call) any {
 		name := ""
 		if attr {
-			if len(args) == 0 {
-				failAt(line, "the name of an attribute is missing")
+			if len(c.args) == 0 {
+				c.fail("the name of an attribute is missing")
 			}
-			name, args = requireString(line, "selectattr", args[0]), args[1:]
+			name, c.args = c.text(c.args[0]), c.args[1:]
 		}
-		passes := func(v any) bool { return isTrue(v) }
-		if len(args) > 0 {
-			called := requireString(line, "select", args[0])
+		passes := isTrue
+		if len(c.args) > 0 {
+			called := c.text(c.args[0])
 			t, ok := tests[called]
 			if !ok {
-				failAt(line, "test %q is not supported", called)
+				c.fail("test %q is not supported", called)
 			}
-			passes = func(v any) bool { return t(s, line, v, args[1:]) }
+			passes = func(v any) bool { return t(call{c.state, c.line, called, v, c.args[1:], nil}) }
 		}
 		kept := []any{}
-		for _, item := range s.iterate(line, of) {
-			s.countStep(line)
+		for _, item := range c.each() {
+			c.countStep(c.line)
 			v := item
 			if attr {
-				v = attributeOf(line, item, name)
+				v = attributeOf(c.line, item, name)
 			}
 			if passes(v) == pass {
-				s.alloc(line, listEntry)
+				c.alloc(c.line, listEntry)
 				kept = append(kept, item)
 			}
 		}
@@ -106,16 +105,16 @@ func choose(pass, attr bool) function {
 }
 
 // mapAttribute is the filter map with the name of an attribute.
-func mapAttribute(s *state, line int, args []any, kw map[string]any) any {
-	if len(args) > 1 || len(kw) != 1 || kw["attribute"] == nil {
-		failAt(line, "map is supported with attribute='…' alone")
+func mapAttribute(c call) any {
+	if len(c.args) > 0 || len(c.kw) != 1 || c.kw["attribute"] == nil {
+		c.fail("map is supported with attribute='…' alone")
 	}
-	name := requireString(line, "map", kw["attribute"])
+	name := c.text(c.kw["attribute"])
 	list := []any{}
-	for _, item := range s.iterate(line, args[0]) {
-		s.countStep(line)
-		s.alloc(line, listEntry)
-		list = append(list, attributeOf(line, item, name))
+	for _, item := range c.each() {
+		c.countStep(c.line)
+		c.alloc(c.line, listEntry)
+		list = append(list, attributeOf(c.line, item, name))
 	}
 	return list
 }
@@ -137,11 +136,11 @@ func attributeOf(line int, item any, name string) any {
 }
 
 // toInt is the filter int: the number rounded towards 0, or the default for what is none.
-func toInt(_ *state, line int, args []any, kw map[string]any) any {
-	if len(args) > 2 || kw["base"] != nil {
-		failAt(line, "int with a base is not supported")
+func toInt(c call) any {
+	if len(c.args) > 1 || c.kw["base"] != nil {
+		c.fail("int with a base is not supported")
 	}
-	switch v := args[0].(type) {
+	switch v := c.of.(type) {
 	case int:
 		return v
 	case bool:
@@ -160,16 +159,16 @@ func toInt(_ *state, line int, args []any, kw map[string]any) any {
 			return int(f)
 		}
 	}
-	n, ok := arg(args, kw, 1, "default", 0).(int)
+	n, ok := c.arg(0, "default", 0).(int)
 	if !ok {
-		failAt(line, "the default of int must be an integer")
+		c.fail("the default of int must be an integer")
 	}
 	return n
 }
 
 // format is Python's str.format for {}, {0} and {name} without format specifications.
-func format(s *state, line int, args []any, kw map[string]any) any {
-	text, values := requireString(line, "format", args[0]), args[1:]
+func format(c call) any {
+	text := c.text(c.of)
 	var b strings.Builder
 	for next := 0; ; {
 		at := strings.IndexAny(text, "{}")
@@ -184,7 +183,7 @@ func format(s *state, line int, args []any, kw map[string]any) any {
 		}
 		name, rest, ok := strings.Cut(text[at+1:], "}")
 		if text[at] == '}' || !ok {
-			failAt(line, "format: a brace is alone in %q", args[0])
+			c.fail("format: a brace is alone in %q", c.of)
 		}
 		var v any
 		text = rest
@@ -193,22 +192,22 @@ func format(s *state, line int, args []any, kw map[string]any) any {
 			index, err = next, nil
 			next++
 		}
-		if err == nil && index >= 0 && index < len(values) {
-			v = values[index]
-		} else if v, ok = kw[name]; !ok {
-			failAt(line, "format: {%s} has no argument or is not supported", name)
+		if err == nil && index >= 0 && index < len(c.args) {
+			v = c.args[index]
+		} else if v, ok = c.kw[name]; !ok {
+			c.fail("format: {%s} has no argument or is not supported", name)
 		}
-		b.WriteString(toText(line, v))
-		checkLength(line, b.Len())
+		b.WriteString(toText(c.line, v))
+		checkLength(c.line, b.Len())
 	}
 	b.WriteString(text)
-	return s.limitSize(line, b.String())
+	return c.limitSize(c.line, b.String())
 }
 
 // strftime is strftime_now of a fixed time, for the codes that chat templates use.
 func strftime(at time.Time) function {
-	return func(_ *state, line int, args []any, _ map[string]any) any {
-		format := requireString(line, "strftime_now", arg(args, nil, 0, "", nil))
+	return func(c call) any {
+		format := c.text(c.arg(0, "", nil))
 		var b strings.Builder
 		for {
 			text, code, ok := strings.Cut(format, "%")
@@ -219,7 +218,7 @@ func strftime(at time.Time) function {
 			code, format = code[:min(1, len(code))], code[min(1, len(code)):]
 			layout, known := strftimeLayouts[code]
 			if !known {
-				failAt(line, "strftime_now with %%%s is not supported", code)
+				c.fail("strftime_now with %%%s is not supported", code)
 			}
 			b.WriteString(at.Format(layout))
 		}
