@@ -3,8 +3,8 @@ package jinja
 // Statements and expressions. Statements write output to the state; expressions return
 // a value.
 type (
-	stmt interface{ run(*state, *scope) control }
-	expr interface{ eval(*state, *scope) any }
+	stmt interface{ run(*scope) control }
+	expr interface{ eval(*scope) any }
 )
 
 // control is a statement's effect on the loop around it.

@@ -1,13 +1,13 @@
 package jinja
 
-func (e litExpr) eval(s *state, _ *scope) any {
+func (e litExpr) eval(s *scope) any {
 	s.countStep(0)
 	return e.value
 }
 
-func (e nameExpr) eval(s *state, sc *scope) any {
+func (e nameExpr) eval(s *scope) any {
 	s.countStep(0)
-	if v, ok := sc.get(e.name); ok {
+	if v, ok := s.get(e.name); ok {
 		return v
 	}
 	if fn, ok := globals[e.name]; ok {
@@ -16,32 +16,32 @@ func (e nameExpr) eval(s *state, sc *scope) any {
 	return undefined(e)
 }
 
-func (e listExpr) eval(s *state, sc *scope) any {
+func (e listExpr) eval(s *scope) any {
 	s.alloc(0, listEntry*len(e.items))
 	list := make([]any, len(e.items))
 	for i, item := range e.items {
-		list[i] = item.eval(s, sc)
+		list[i] = item.eval(s)
 	}
 	return list
 }
 
-func (e dictExpr) eval(s *state, sc *scope) any {
+func (e dictExpr) eval(s *scope) any {
 	s.alloc(0, scopeSize+dictEntry*len(e.keys))
 	d := new(dict)
 	for i, k := range e.keys {
-		key := k.eval(s, sc)
+		key := k.eval(s)
 		switch key.(type) {
 		case string, int:
 		default:
 			failAt(0, "a dictionary key that is neither a string nor an integer is not supported")
 		}
-		d.set(key, e.values[i].eval(s, sc))
+		d.set(key, e.values[i].eval(s))
 	}
 	return d
 }
 
-func (e attrExpr) eval(s *state, sc *scope) any {
-	return attribute(e.line, e.of.eval(s, sc), e.name)
+func (e attrExpr) eval(s *scope) any {
+	return attribute(e.line, e.of.eval(s), e.name)
 }
 
 // attribute is a.name: a method if there is one with this name, otherwise an item.
@@ -68,8 +68,8 @@ func attribute(line int, of any, name string) any {
 	return undefined{name}
 }
 
-func (e indexExpr) eval(s *state, sc *scope) any {
-	of, at := e.of.eval(s, sc), e.at.eval(s, sc)
+func (e indexExpr) eval(s *scope) any {
+	of, at := e.of.eval(s), e.at.eval(s)
 	switch v := of.(type) {
 	case *dict:
 		if item, ok := v.get(at); ok {
@@ -107,12 +107,12 @@ func position(at any, n int) (int, bool) {
 	return i, ok && i >= 0 && i < n
 }
 
-func (e sliceExpr) eval(s *state, sc *scope) any {
+func (e sliceExpr) eval(s *scope) any {
 	bound := func(x expr) (int, bool) {
 		if x == nil {
 			return 0, false
 		}
-		switch v := x.eval(s, sc).(type) {
+		switch v := x.eval(s).(type) {
 		case nil:
 			return 0, false
 		case int:
@@ -121,7 +121,7 @@ func (e sliceExpr) eval(s *state, sc *scope) any {
 		failAt(e.line, "a slice needs integers")
 		return 0, false
 	}
-	of := e.of.eval(s, sc)
+	of := e.of.eval(s)
 	step, ok := bound(e.step)
 	if !ok {
 		step = 1
@@ -172,9 +172,9 @@ func slice[T any](list []T, from, to, step int, hasFrom, hasTo bool) []T {
 	return out
 }
 
-func (e callExpr) eval(s *state, sc *scope) any {
+func (e callExpr) eval(s *scope) any {
 	s.countStep(e.line)
-	fn, ok := e.fn.eval(s, sc).(function)
+	fn, ok := e.fn.eval(s).(function)
 	name := "it"
 	switch f := e.fn.(type) {
 	case nameExpr:
@@ -185,46 +185,46 @@ func (e callExpr) eval(s *state, sc *scope) any {
 	if !ok {
 		failAt(e.line, "cannot call %s: not a supported function or method", name)
 	}
-	args, kw := evalArgs(s, sc, e.args, e.kw)
+	args, kw := evalArgs(s, e.args, e.kw)
 	s.alloc(e.line, scopeSize)
-	return s.countValue(e.line, fn(call{s, e.line, name, nil, args, kw}))
+	return s.countValue(e.line, fn(call{s.state, e.line, name, nil, args, kw}))
 }
 
-func evalArgs(s *state, sc *scope, args []expr, kw map[string]expr) ([]any, map[string]any) {
+func evalArgs(s *scope, args []expr, kw map[string]expr) ([]any, map[string]any) {
 	values := make([]any, len(args))
 	for i, a := range args {
-		values[i] = a.eval(s, sc)
+		values[i] = a.eval(s)
 	}
 	named := map[string]any{}
 	for name, a := range kw {
-		named[name] = a.eval(s, sc)
+		named[name] = a.eval(s)
 	}
 	return values, named
 }
 
-func (e filterExpr) eval(s *state, sc *scope) any {
+func (e filterExpr) eval(s *scope) any {
 	fn, ok := filters[e.name]
 	if !ok {
 		failAt(e.line, "filter %q is not supported", e.name)
 	}
-	of := e.of.eval(s, sc)
+	of := e.of.eval(s)
 	s.countSize(e.line, of)
-	args, kw := evalArgs(s, sc, e.args, e.kw)
+	args, kw := evalArgs(s, e.args, e.kw)
 	s.alloc(e.line, scopeSize)
-	return s.countValue(e.line, fn(call{s, e.line, e.name, of, args, kw}))
+	return s.countValue(e.line, fn(call{s.state, e.line, e.name, of, args, kw}))
 }
 
-func (e testExpr) eval(s *state, sc *scope) any {
+func (e testExpr) eval(s *scope) any {
 	fn, ok := tests[e.name]
 	if !ok {
 		failAt(e.line, "test %q is not supported", e.name)
 	}
-	args, _ := evalArgs(s, sc, e.args, nil)
-	return fn(call{s, e.line, e.name, e.of.eval(s, sc), args, nil}) != e.negate
+	args, _ := evalArgs(s, e.args, nil)
+	return fn(call{s.state, e.line, e.name, e.of.eval(s), args, nil}) != e.negate
 }
 
-func (e unaryExpr) eval(s *state, sc *scope) any {
-	v := e.of.eval(s, sc)
+func (e unaryExpr) eval(s *scope) any {
+	v := e.of.eval(s)
 	if e.op == "not" {
 		return !isTrue(v)
 	}
@@ -244,12 +244,12 @@ func (e unaryExpr) eval(s *state, sc *scope) any {
 	return nil
 }
 
-func (e condExpr) eval(s *state, sc *scope) any {
+func (e condExpr) eval(s *scope) any {
 	switch {
-	case isTrue(e.cond.eval(s, sc)):
-		return e.then.eval(s, sc)
+	case isTrue(e.cond.eval(s)):
+		return e.then.eval(s)
 	case e.other != nil:
-		return e.other.eval(s, sc)
+		return e.other.eval(s)
 	}
 	return undefined{"condition without else"}
 }

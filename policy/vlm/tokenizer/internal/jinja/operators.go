@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-func (e binaryExpr) eval(s *state, sc *scope) any {
-	a := e.a.eval(s, sc)
+func (e binaryExpr) eval(s *scope) any {
+	a := e.a.eval(s)
 	switch e.op {
 	case "and":
 		if !isTrue(a) {
 			return a
 		}
-		return e.b.eval(s, sc)
+		return e.b.eval(s)
 	case "or":
 		if isTrue(a) {
 			return a
 		}
-		return e.b.eval(s, sc)
+		return e.b.eval(s)
 	}
-	b := e.b.eval(s, sc)
+	b := e.b.eval(s)
 	if e.op == "~" {
 		return s.concat(e.line, toText(e.line, a), toText(e.line, b))
 	}
@@ -126,10 +126,10 @@ func integer(line int, op string, x, y int) any {
 	return float64(x) / float64(y)
 }
 
-func (e compareExpr) eval(s *state, sc *scope) any {
-	a := e.first.eval(s, sc)
+func (e compareExpr) eval(s *scope) any {
+	a := e.first.eval(s)
 	for i, op := range e.ops {
-		b := e.rest[i].eval(s, sc)
+		b := e.rest[i].eval(s)
 		s.countSize(e.line, a)
 		s.countSize(e.line, b)
 		if !s.compare(e.line, op, a, b) {

@@ -25,25 +25,23 @@ func (e *RaisedError) Error() string { return "the template raised: " + e.Messag
 
 // Render runs the template with the variables, which it does not change.
 func (t *Template) Render(vars map[string]any) (out string, err error) {
-	s := &state{top: &scope{vars: map[string]any{}}}
-	s.out = &strings.Builder{}
+	s := &scope{&state{out: &strings.Builder{}}, map[string]any{}, nil}
 	defer func() {
 		if r := recover(); r != nil {
 			out, err = "", errorOfPanic(r)
 		}
 	}()
 	for name, v := range vars {
-		s.top.vars[name] = s.decoded(v)
+		s.vars[name] = s.decoded(v)
 	}
 	if at, ok := vars["strftime_now"]; ok {
-		s.top.vars["strftime_now"] = clock(at)
+		s.vars["strftime_now"] = clock(at)
 	}
-	runAll(t.body, s, s.top)
+	runAll(t.body, s)
 	return s.out.String(), nil
 }
 
 type state struct {
-	top   *scope
 	out   *strings.Builder
 	size  int
 	steps int
@@ -54,9 +52,12 @@ type state struct {
 // scope holds the variables set in a loop's body or a macro. Names that it lacks are
 // looked up in the outer scopes.
 type scope struct {
+	*state
 	vars  map[string]any
 	outer *scope
 }
+
+func (s *scope) inner() *scope { return &scope{s.state, map[string]any{}, s} }
 
 func (sc *scope) get(name string) (any, bool) {
 	for ; sc != nil; sc = sc.outer {
@@ -135,59 +136,59 @@ func (s *state) write(line int, text string) {
 }
 
 // capture runs statements and returns their output.
-func (s *state) capture(body []stmt, sc *scope) string {
+func (s *scope) capture(body []stmt) string {
 	outer := s.out
 	s.out = &strings.Builder{}
-	runAll(body, s, sc)
+	runAll(body, s)
 	text := s.out.String()
 	s.out = outer
 	return text
 }
 
-func runAll(list []stmt, s *state, sc *scope) control {
+func runAll(list []stmt, s *scope) control {
 	for _, st := range list {
 		s.countStep(0)
-		if c := st.run(s, sc); c != proceed {
+		if c := st.run(s); c != proceed {
 			return c
 		}
 	}
 	return proceed
 }
 
-func (d dataStmt) run(s *state, _ *scope) control {
+func (d dataStmt) run(s *scope) control {
 	s.write(0, d.text)
 	return proceed
 }
 
-func (o outputStmt) run(s *state, sc *scope) control {
-	s.write(o.line, toText(o.line, o.value.eval(s, sc)))
+func (o outputStmt) run(s *scope) control {
+	s.write(o.line, toText(o.line, o.value.eval(s)))
 	return proceed
 }
 
-func (i ifStmt) run(s *state, sc *scope) control {
-	if isTrue(i.cond.eval(s, sc)) {
-		return runAll(i.then, s, sc)
+func (i ifStmt) run(s *scope) control {
+	if isTrue(i.cond.eval(s)) {
+		return runAll(i.then, s)
 	}
-	return runAll(i.other, s, sc)
+	return runAll(i.other, s)
 }
 
-func (b blockStmt) run(s *state, sc *scope) control { return runAll(b.body, s, sc) }
+func (b blockStmt) run(s *scope) control { return runAll(b.body, s) }
 
-func (c controlStmt) run(*state, *scope) control { return c.what }
+func (c controlStmt) run(*scope) control { return c.what }
 
-func (x setStmt) run(s *state, sc *scope) control {
+func (x setStmt) run(s *scope) control {
 	var v any
 	if x.value != nil {
-		v = x.value.eval(s, sc)
+		v = x.value.eval(s)
 	} else {
 		s.alloc(x.line, scopeSize)
-		v = s.capture(x.body, &scope{map[string]any{}, sc})
+		v = s.inner().capture(x.body)
 	}
 	if x.attr == "" {
-		sc.vars[x.name] = v
+		s.vars[x.name] = v
 		return proceed
 	}
-	target, _ := sc.get(x.name)
+	target, _ := s.get(x.name)
 	ns, ok := target.(namespace)
 	if !ok {
 		failAt(x.line, "%s is not a namespace", x.name)
@@ -196,8 +197,8 @@ func (x setStmt) run(s *state, sc *scope) control {
 	return proceed
 }
 
-func (f forStmt) run(s *state, sc *scope) control {
-	list := f.list.eval(s, sc)
+func (f forStmt) run(s *scope) control {
+	list := f.list.eval(s)
 	s.countSize(f.line, list)
 	items := s.iterate(f.line, list)
 	if f.where != nil {
@@ -205,9 +206,9 @@ func (f forStmt) run(s *state, sc *scope) control {
 		for _, item := range items {
 			s.countStep(f.line)
 			s.alloc(f.line, scopeSize)
-			inner := &scope{map[string]any{}, sc}
-			f.bind(s, inner, item)
-			if isTrue(f.where.eval(s, inner)) {
+			inner := s.inner()
+			f.bind(inner, item)
+			if isTrue(f.where.eval(inner)) {
 				kept = append(kept, item)
 			}
 		}
@@ -217,9 +218,10 @@ func (f forStmt) run(s *state, sc *scope) control {
 	for i, item := range items {
 		s.countStep(f.line)
 		s.alloc(f.line, loopSize)
-		inner := &scope{map[string]any{"loop": loopAt(items, i)}, sc}
-		f.bind(s, inner, item)
-		c := runAll(f.body, s, inner)
+		inner := s.inner()
+		inner.vars["loop"] = loopAt(items, i)
+		f.bind(inner, item)
+		c := runAll(f.body, inner)
 		if c == breakLoop {
 			break
 		}
@@ -228,12 +230,12 @@ func (f forStmt) run(s *state, sc *scope) control {
 	if whole {
 		return proceed
 	}
-	return runAll(f.other, s, sc)
+	return runAll(f.other, s)
 }
 
-func (f forStmt) bind(s *state, sc *scope, item any) {
+func (f forStmt) bind(s *scope, item any) {
 	if len(f.names) == 1 {
-		sc.vars[f.names[0]] = item
+		s.vars[f.names[0]] = item
 		return
 	}
 	parts := s.iterate(f.line, item)
@@ -241,7 +243,7 @@ func (f forStmt) bind(s *state, sc *scope, item any) {
 		failAt(f.line, "the loop has %d names, but an item has %d values", len(f.names), len(parts))
 	}
 	for i, name := range f.names {
-		sc.vars[name] = parts[i]
+		s.vars[name] = parts[i]
 	}
 }
 
@@ -260,15 +262,15 @@ func loopAt(items []any, i int) namespace {
 	return loop
 }
 
-func (m macroStmt) run(s *state, sc *scope) control {
+func (m macroStmt) run(s *scope) control {
 	s.alloc(0, scopeSize)
-	sc.vars[m.name] = function(func(c call) any {
+	s.vars[m.name] = function(func(c call) any {
 		if c.calls++; c.calls > maxCalls {
 			c.fail("more than %d nested calls of macros", maxCalls)
 		}
 		defer func() { c.calls-- }()
 		c.alloc(c.line, scopeSize)
-		inner := &scope{map[string]any{}, sc}
+		inner := s.inner()
 		if len(c.args) > len(m.params) {
 			c.fail("macro %s has %d parameters, found %d arguments", m.name, len(m.params), len(c.args))
 		}
@@ -284,12 +286,12 @@ func (m macroStmt) run(s *state, sc *scope) control {
 			case ok:
 				inner.vars[name] = v
 			case m.defaults[name] != nil:
-				inner.vars[name] = m.defaults[name].eval(c.state, inner)
+				inner.vars[name] = m.defaults[name].eval(inner)
 			default:
 				inner.vars[name] = undefined{name}
 			}
 		}
-		return c.capture(m.body, inner)
+		return inner.capture(m.body)
 	})
 	return proceed
 }
