@@ -107,9 +107,9 @@ func (s *Sets) newWeights() weights.Source {
 	if !s.CriticOptions.ZeroHead {
 		return draw
 	}
-	return func(g *model.Group, p model.Param, part model.Stored, dst []float32) error {
+	return func(p model.Param, part model.Stored, dst []float32) error {
 		if p.Adapter {
-			return draw(g, p, part, dst)
+			return draw(p, part, dst)
 		}
 		clear(dst)
 		return nil

@@ -68,7 +68,7 @@ func (l *Learner) newAdam(steps int, first, second weights.Source) (*adam, error
 	return &adam{net: l.Net, M: m, V: v, Steps: steps}, nil
 }
 
-func zeros(_ *model.Group, _ model.Param, _ model.Stored, dst []float32) error {
+func zeros(_ model.Param, _ model.Stored, dst []float32) error {
 	clear(dst)
 	return nil
 }

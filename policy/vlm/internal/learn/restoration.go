@@ -186,7 +186,7 @@ func (r *Restoration) Load() error {
 		steps = -1
 	}
 	moments := func(prefix string) weights.Source {
-		return func(_ *model.Group, _ model.Param, part model.Stored, dst []float32) error {
+		return func(_ model.Param, part model.Stored, dst []float32) error {
 			_, err := r.opt.Float32(prefix+part.Name, dst[:0])
 			return err
 		}

@@ -42,7 +42,7 @@ func (l *Learner) ReceiveState(ctx context.Context, from *nodes.Link) error {
 		return fmt.Errorf("number of steps has %d bytes: %w", len(raw), nodes.ErrProtocol)
 	}
 	steps := int64(binary.LittleEndian.Uint64(raw))
-	moments := func(_ *model.Group, _ model.Param, _ model.Stored, dst []float32) error {
+	moments := func(_ model.Param, _ model.Stored, dst []float32) error {
 		return from.ReceiveFloats(ctx, dst)
 	}
 	return l.replace(int(steps), func(_ model.Stored, x []float32) ([]float32, error) {

@@ -109,7 +109,7 @@ func Folder(t testing.TB, family model.Family, changes Object) string {
 // Spread draws weights with which attention is sharp and the distributions over tokens
 // are far from uniform, so that errors become visible. Norms and biases are random, too.
 func Spread(seed uint64) weights.Source {
-	return func(_ *model.Group, p model.Param, part model.Stored, dst []float32) error {
+	return func(p model.Param, part model.Stored, dst []float32) error {
 		r := rng.New(seed, rng.Init, weights.HashName(part.Name))
 		for i := range dst {
 			dst[i] = float32(0.3 * r.NormFloat64())

@@ -112,10 +112,10 @@ func AdapterSource(stored *StoredAdapter, spec *model.Config, otherwise Source) 
 	if stored == nil {
 		return otherwise
 	}
-	return func(g *model.Group, p model.Param, part model.Stored, dst []float32) error {
+	return func(p model.Param, part model.Stored, dst []float32) error {
 		name, ok := adapterName(stored.Reader, spec, part)
 		if !ok { // no adapter: OpenAdapter has found all of them
-			return otherwise(g, p, part, dst)
+			return otherwise(p, part, dst)
 		}
 		if _, err := stored.Float32(name, dst[:0]); err != nil {
 			return fmt.Errorf("vlm: reading %s: %w", name, err)

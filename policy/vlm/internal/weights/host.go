@@ -11,7 +11,7 @@ func NewHost(groups []*model.Group, from Source) (*Tensors, error) {
 	for gi, g := range groups {
 		for _, p := range g.Params {
 			dst := make([]float32, p.Size())
-			if err := from.fill(g, p, dst); err != nil {
+			if err := from.fill(p, dst); err != nil {
 				return nil, err
 			}
 			t.host[gi] = append(t.host[gi], dst)

@@ -28,17 +28,13 @@ func Write(dir string, cfg *model.Config, dtype safetensors.DType, from Source) 
 		return err
 	}
 	defer w.Close()
-	for _, g := range groups {
-		for _, p := range g.Params {
-			for _, part := range p.Parts {
-				x := make([]float32, part.Size())
-				if err := from(g, p, part, x); err != nil {
-					return err
-				}
-				if err := w.Float32(named(part), x); err != nil {
-					return err
-				}
-			}
+	for p, part := range model.EachPart(groups) {
+		x := make([]float32, part.Size())
+		if err := from(p, part, x); err != nil {
+			return err
+		}
+		if err := w.Float32(named(part), x); err != nil {
+			return err
 		}
 	}
 	return w.Commit()
@@ -63,7 +59,7 @@ func NewModel(cfg *model.Config, seed uint64) Source {
 // initial draws normal matrices with a deviation, ones for norms and zeros for biases. Every part has its own random
 // stream.
 func initial(seed uint64, deviation func(model.Stored) float64) Source {
-	return func(_ *model.Group, p model.Param, part model.Stored, dst []float32) error {
+	return func(p model.Param, part model.Stored, dst []float32) error {
 		r := rng.New(seed, rng.Init, HashName(part.Name))
 		var next func() float64
 		switch p.Init {

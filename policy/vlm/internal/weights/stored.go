@@ -106,10 +106,10 @@ func checkTied(r *safetensors.Reader, cfg *model.Config, found Names) error {
 // CheckpointSource fills parameters from the checkpoint in dir, and those that it does not
 // have from otherwise.
 func CheckpointSource(r *safetensors.Reader, dir string, found Names, otherwise Source) Source {
-	return func(g *model.Group, p model.Param, part model.Stored, dst []float32) error {
+	return func(p model.Param, part model.Stored, dst []float32) error {
 		t, ok := found[part.Name]
 		if !ok {
-			return otherwise(g, p, part, dst)
+			return otherwise(p, part, dst)
 		}
 		if _, err := r.Float32(t.Name, dst[:0]); err != nil {
 			return fmt.Errorf("vlm: reading %s: %w", t.Name, err)

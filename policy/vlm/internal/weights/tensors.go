@@ -41,10 +41,10 @@ func (t *Tensors) Free() {
 }
 
 // Source fills a parameter's part with float32 values.
-type Source func(group *model.Group, p model.Param, part model.Stored, dst []float32) error
+type Source func(p model.Param, part model.Stored, dst []float32) error
 
-func (from Source) fill(g *model.Group, p model.Param, dst []float32) error {
-	return p.Divide(dst, func(part model.Stored, dst []float32) error { return from(g, p, part, dst) })
+func (from Source) fill(p model.Param, dst []float32) error {
+	return p.Divide(dst, func(part model.Stored, dst []float32) error { return from(p, part, dst) })
 }
 
 // Placement returns the device of a group's parameter.
@@ -77,7 +77,7 @@ func New(place Placement, groups []*model.Group, base map[string]*device.Array, 
 			}
 			dst := buf[:p.Size()]
 			var a *device.Array
-			err := from.fill(g, p, dst)
+			err := from.fill(p, dst)
 			if err == nil {
 				a, err = device.Put(place(gi, i), dst, p.Dims...)
 			}
