@@ -83,7 +83,7 @@ func directions(kernels []Kernel) (packed packedForms, products []Setting, calle
 	return packed, products, called
 }
 
-// useKernels inserts calls of kernels into the function that a graph is built into,
+// useKernels inserts calls of kernels into the function that a graph is built into and its closures,
 // also for products of few rows, and removes statements on which none of the nodes out
 // depends. It reports whether there are any calls. If a kernel does not match the graph, it
 // runs unchanged.
@@ -92,26 +92,42 @@ func (d *library) useKernels(f *stablehlo.Function, out []*graph.Node, kernels [
 		return false
 	}
 	packed, products, called := directions(kernels)
-	all := f.Statements
-	for _, k := range called {
-		if all = k.insert(f, all, packed); all == nil {
-			return false
+	before := map[*stablehlo.Function][]*stablehlo.Statement{}
+	withClosures(f, before)
+	matched, found := 0, len(kernels) > 0
+	for f := range before {
+		for _, k := range called {
+			if k.insert(f, packed) {
+				matched++
+			}
 		}
+		found = replaceProducts(f, packed, products) || found
 	}
-	all, found := replaceProducts(all, packed, products)
-	if all = removeUnused(all, values(out)); !definedBeforeUse(f, all) {
+	removeUnused(f, values(out))
+	if matched < len(called) || !definedBeforeUse(f) {
+		for f, all := range before {
+			f.Statements = all
+		}
 		return false
 	}
-	f.Statements = all
-	return found || len(kernels) > 0
+	return found
+}
+
+// withClosures adds the statements of a function and of its closures.
+func withClosures(f *stablehlo.Function, to map[*stablehlo.Function][]*stablehlo.Statement) {
+	to[f] = f.Statements
+	for _, s := range f.Statements {
+		for _, closure := range s.FunctionParameters {
+			withClosures(closure, to)
+		}
+	}
 }
 
 // replaceProducts replaces products of few rows, those with packed weights, and large ones by calls of kernels, and
 // reports whether there are any. The settings are those of products of few rows.
-func replaceProducts(
-	all []*stablehlo.Statement, packed packedForms, config []Setting,
-) (out []*stablehlo.Statement, found bool) {
-	for _, s := range all {
+func replaceProducts(f *stablehlo.Function, packed packedForms, config []Setting) (found bool) {
+	var out []*stablehlo.Statement
+	for _, s := range f.Statements {
 		if k := productKernel(s, packed, config); k != nil {
 			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: packed.replace(s.Inputs),
 				Outputs: s.Outputs, Attributes: k.attributes()}
@@ -120,7 +136,8 @@ func replaceProducts(
 		}
 		out = append(out, s)
 	}
-	return out, found
+	f.Statements = out
+	return found
 }
 
 // productKernel returns the kernel that computes a statement, or nil.
@@ -173,16 +190,16 @@ func summedAxes(s *stablehlo.Statement) (left, right int, ok bool) {
 	return int(found[1][0] - '0'), int(found[2][0] - '0'), true
 }
 
-// insert returns a function's statements with the kernel call in place of the last
-// statement that computes one of its outputs, and without the others; nil if the
-// kernel does not match. Its inputs are replaced by their packed forms.
-func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement, packed packedForms) []*stablehlo.Statement {
+// insert makes the kernel call in place of the last statement of a function that computes one of
+// its outputs, and removes the others. It is false, and changes nothing, if the function does not
+// compute them all. Its inputs are replaced by their packed forms.
+func (k *Kernel) insert(f *stablehlo.Function, packed packedForms) bool {
 	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: packed.replace(values(k.In)),
 		Outputs: values(k.Out), Attributes: k.attributes()}
 	setOp(call, "CustomCall")
-	out := make([]*stablehlo.Statement, 0, len(all))
+	out := make([]*stablehlo.Statement, 0, len(f.Statements))
 	at, made := 0, 0
-	for _, s := range all {
+	for _, s := range f.Statements {
 		here := made
 		for _, v := range s.Outputs {
 			if slices.Contains(call.Outputs, v) {
@@ -196,42 +213,48 @@ func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement, packe
 		out = append(out, s)
 	}
 	if made != len(call.Outputs) {
-		return nil
+		return false
 	}
-	return slices.Insert(out, at, call)
+	f.Statements = slices.Insert(out, at, call)
+	return true
 }
 
-// removeUnused removes statements that none of the values depends on.
-func removeUnused(all []*stablehlo.Statement, roots []*stablehlo.Value) []*stablehlo.Statement {
+// removeUnused removes statements that none of the values depends on, and in closures those that their results do not
+// depend on.
+func removeUnused(f *stablehlo.Function, roots []*stablehlo.Value) {
 	live := map[*stablehlo.Value]bool{}
 	for _, v := range roots {
 		live[v] = true
 	}
 	var kept []*stablehlo.Statement
-	for _, s := range slices.Backward(all) {
-		if slices.ContainsFunc(s.Outputs, func(v *stablehlo.Value) bool { return live[v] }) {
+	for _, s := range slices.Backward(f.Statements) {
+		returns := len(s.Outputs) == 0
+		if returns || slices.ContainsFunc(s.Outputs, func(v *stablehlo.Value) bool { return live[v] }) {
 			kept = append(kept, s)
+			for _, closure := range s.FunctionParameters {
+				removeUnused(closure, nil)
+			}
 			uses(s, func(v *stablehlo.Value) { live[v] = true })
 		}
 	}
 	slices.Reverse(kept)
-	return kept
+	f.Statements = kept
 }
 
 // definedBeforeUse reports whether every value is defined before it is used, also in closures.
-func definedBeforeUse(f *stablehlo.Function, all []*stablehlo.Statement) bool {
+func definedBeforeUse(f *stablehlo.Function) bool {
 	made := map[*stablehlo.Value]bool{}
-	var check func(in []*stablehlo.Value, all []*stablehlo.Statement) bool
-	check = func(in []*stablehlo.Value, all []*stablehlo.Statement) bool {
-		for _, v := range in {
+	var check func(f *stablehlo.Function) bool
+	check = func(f *stablehlo.Function) bool {
+		for _, v := range f.Inputs {
 			made[v] = true
 		}
-		for _, s := range all {
+		for _, s := range f.Statements {
 			if slices.ContainsFunc(s.Inputs, func(v *stablehlo.Value) bool { return !made[v] }) {
 				return false
 			}
 			for _, c := range s.FunctionParameters {
-				if !check(c.Inputs, c.Statements) {
+				if !check(c) {
 					return false
 				}
 			}
@@ -241,7 +264,7 @@ func definedBeforeUse(f *stablehlo.Function, all []*stablehlo.Statement) bool {
 		}
 		return true
 	}
-	return check(f.Inputs, all)
+	return check(f)
 }
 
 // uses calls f with every value that the statement reads, including those in its closures.

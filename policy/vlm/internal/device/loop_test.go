@@ -35,15 +35,17 @@ func single(d *device.Device) *device.Program {
 // looped is several iterations of single: also w and at + 1 of the graph outside the loop,
 // and the first number of every x.
 func looped(d *device.Device, times int) *device.Program {
-	return d.Loop("looped", func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
+	return d.Fused("looped", func(in []*Node) ([]*Node, []device.Kernel) {
 		g := in[0].Graph()
-		l := device.NewLoop(g, times)
-		x, cache := l.Carry(in[1]), l.Carry(in[2])
-		firsts := l.Carry(Zeros(g, shapes.Make(dtypes.Float32, 1, times)))
-		x.Next, cache.Next = advance(in[0], x.Now, cache.Now, Add(in[3], l.Index))
-		firsts.Next = DynamicUpdateSlice(firsts.Now, Slice(x.Next, AxisRange(), AxisRange(0, 1)),
-			[]*Node{Const(g, int32(0)), l.Index})
-		return []*Node{x.End, cache.End, firsts.End, MulScalar(firsts.End, 2), Add(in[3], Const(g, int32(1)))}, nil, l
+		start := append([]*Node{Zeros(g, shapes.Make(dtypes.Float32, 1, times))}, in...)
+		out := device.Repeat(times, start, func(i *Node, now []*Node) []*Node {
+			firsts, w, x, cache, at := now[0], now[1], now[2], now[3], now[4]
+			x, cache = advance(w, x, cache, Add(at, i))
+			first := Slice(x, AxisRange(), AxisRange(0, 1))
+			firsts = DynamicUpdateSlice(firsts, first, []*Node{Const(g, int32(0)), i})
+			return []*Node{firsts, w, x, cache, at}
+		})
+		return []*Node{out[2], out[3], out[0], MulScalar(out[0], 2), Add(in[3], Const(g, int32(1)))}, nil
 	})
 }
 
@@ -102,17 +104,4 @@ func TestLoopsEqualRepeatedPrograms(t *testing.T) {
 		require.Equal(t, cache, lcache, "%d", times)
 		require.Equal(t, firsts, lfirsts, "%d", times)
 	}
-}
-
-// The pure-Go backend has no loops, and says so.
-func TestLoopsFailInPureGo(t *testing.T) {
-	d := devicetest.Go(t)
-	in := []*device.Array{put(t, d, []float32{1})}
-	_, err := d.Loop("loop", func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
-		l := device.NewLoop(in[0].Graph(), 2)
-		x := l.Carry(in[0])
-		x.Next = AddScalar(x.Now, 1)
-		return []*Node{x.End}, nil, l
-	}).Run(in)
-	require.ErrorContains(t, err, "loops")
 }

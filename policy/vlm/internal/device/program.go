@@ -18,16 +18,13 @@ type Builder func(in []*graph.Node) []*graph.Node
 // can replace. Products of few rows, x·wᵀ, are found automatically.
 type FusedBuilder func(in []*graph.Node) (out []*graph.Node, kernels []Kernel)
 
-// LoopBuilder is a FusedBuilder of a graph with a loop, which may be nil.
-type LoopBuilder func(in []*graph.Node) (out []*graph.Node, kernels []Kernel, loop *Loop)
-
 // Program is a graph that is compiled for every signature of input shapes it is
 // run with. Keep the number of different shapes small: a device keeps a limited
 // number of executables and frees the least recently used.
 type Program struct {
 	dev      *library
 	name     string
-	build    LoopBuilder
+	build    FusedBuilder
 	fused    bool // may call kernels
 	compiled map[string]*executable
 }
@@ -73,22 +70,13 @@ func (e *executable) free() {
 
 // Program declares a program. Nothing is compiled until it runs.
 func (d *library) Program(name string, build Builder) *Program {
-	return d.declare(&Program{name: name, build: func(in []*graph.Node) ([]*graph.Node, []Kernel, *Loop) {
-		return build(in), nil, nil
+	return d.declare(&Program{name: name, build: func(in []*graph.Node) ([]*graph.Node, []Kernel) {
+		return build(in), nil
 	}})
 }
 
 // Fused is Program for a graph with kernels.
 func (d *library) Fused(name string, build FusedBuilder) *Program {
-	return d.Loop(name, func(in []*graph.Node) ([]*graph.Node, []Kernel, *Loop) {
-		out, kernels := build(in)
-		return out, kernels, nil
-	})
-}
-
-// Loop is Fused for a graph with a loop. The pure-Go backend has no loops: the program
-// fails there.
-func (d *library) Loop(name string, build LoopBuilder) *Program {
 	return d.declare(&Program{name: name, build: build, fused: true})
 }
 
@@ -292,23 +280,16 @@ func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error 
 			nodes[i] = graph.Parameter(g, fmt.Sprintf("p%d", i), s)
 		}
 		var kernels []Kernel
-		var loop *Loop
-		exe.outputs, kernels, loop = p.build(nodes)
+		exe.outputs, kernels = p.build(nodes)
 		for _, o := range exe.outputs {
 			exe.dims = append(exe.dims, o.Shape())
 		}
 		exe.graph = g
 		if p.dev.pure {
-			if loop != nil {
-				return errLoop
-			}
 			return nil
 		}
 		f := function(g)
-		exe.fused = p.fused && p.dev.useKernels(f, loop.roots(exe.outputs), kernels)
-		if err := loop.insert(f, exe.outputs); err != nil {
-			return err
-		}
+		exe.fused = p.fused && p.dev.useKernels(f, exe.outputs, kernels)
 		inPlace(f, in, donate, exe.outputs)
 		return nil
 	})

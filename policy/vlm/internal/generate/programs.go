@@ -208,31 +208,23 @@ func (n Programs) step(s model.Sampler) *device.Program {
 // be free. No token is forced. The cache must not have states: a row ends between tokens.
 func (n Programs) steps(s model.Sampler, tokens int) *device.Program {
 	name := n.stepName(fmt.Sprintf("%d steps %+v", tokens, s))
-	return n.Looped(name, func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
+	return n.Fused(name, func(in []*Node) (_ []*Node, kernels []device.Kernel) {
 		p := n.stepInputs(in)
-		g, rows := in[0].Graph(), p.rows()
-		l := device.NewLoop(g, tokens)
-		token := l.Carry(p.column(nowToken))
-		ids := l.Carry(Zeros(g, shapes.Make(dtypes.Int32, rows, tokens)))
-		logProbs := l.Carry(Zeros(g, shapes.Make(dtypes.Float32, rows, tokens)))
-		var recent []*device.Carried
-		for i, x := range p.cache.recent {
-			c := l.Carry(x)
-			recent, p.cache.recent[i] = append(recent, c), c.Now
-		}
-		id, logProb, cache, kernels := p.next(s, token.Now, l.Index)
-		token.Next = id
-		store := func(c *device.Carried, x *Node) {
-			c.Next = DynamicUpdateSlice(c.Now, Reshape(x, rows, 1), []*Node{Const(g, int32(0)), l.Index})
-		}
-		store(ids, id)
-		store(logProbs, logProb)
-		out := []*Node{ids.End, logProbs.End}
-		for i, c := range recent {
-			c.Next = cache[i]
-			out = append(out, c.End)
-		}
-		return out, kernels, l
+		g, rows, recent := in[0].Graph(), p.rows(), len(p.cache.recent)
+		start := []*Node{p.column(nowToken), Zeros(g, shapes.Make(dtypes.Int32, rows, tokens)),
+			Zeros(g, shapes.Make(dtypes.Float32, rows, tokens))}
+		at := len(start) + len(in) - 2 - recent
+		out := device.Repeat(tokens, append(start, in...), func(i *Node, now []*Node) []*Node {
+			id, logProb, cache, used := n.stepInputs(now[len(start):]).next(s, now[0], i)
+			kernels = used
+			store := func(all, x *Node) *Node {
+				return DynamicUpdateSlice(all, Reshape(x, rows, 1), []*Node{Const(g, int32(0)), i})
+			}
+			next := append([]*Node{id, store(now[1], id), store(now[2], logProb)}, now[len(start):]...)
+			copy(next[at:], cache)
+			return next
+		})
+		return append(out[1:3:3], out[at:at+recent]...), kernels
 	})
 }
 

@@ -1,12 +1,13 @@
 package model
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/support/xslices"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"vagen/policy/vlm/internal/device"
 )
 
 // The gated delta rule (Yang et al., arXiv:2412.06464) updates a state S [key, value] with each token,
@@ -255,32 +256,20 @@ func chunkScanOf(x []*Node) chunkScan {
 func (c chunkScan) loop(state *Node, back bool) (states, end *Node) {
 	g, n := state.Graph(), dim(c.add, 0)
 	all := Zeros(g, shape(dtypes.Float32, append([]int{n}, state.Shape().Dimensions...)...))
-	in := append([]*Node{Const(g, int32(0)), state, all}, c.list()...)
-	inside := func(g *Graph) []*Node {
-		out := make([]*Node, len(in))
-		for i, x := range in {
-			out[i] = Parameter(g, fmt.Sprint("x", i), x.Shape())
-		}
-		return out
-	}
-	condition := NewClosure(g, func(g *Graph) []*Node { return []*Node{LessThan(inside(g)[0], Const(g, int32(n)))} })
-	body := NewClosure(g, func(g *Graph) []*Node {
-		x := inside(g)
-		at := x[0]
+	out := device.Repeat(n, append([]*Node{state, all}, c.list()...), func(at *Node, x []*Node) []*Node {
 		if back {
 			at = Sub(Const(g, int32(n-1)), at)
 		}
 		start := func(x *Node) []*Node {
 			return append([]*Node{at}, slices.Repeat([]*Node{Const(g, int32(0))}, x.Rank()-1)...)
 		}
-		next := chunkScanOf(x[3:]).step(func(x *Node) *Node {
+		next := chunkScanOf(x[2:]).step(func(x *Node) *Node {
 			return DynamicSlice(x, start(x), append([]int{1}, x.Shape().Dimensions[1:]...))
-		}, x[1])
-		stored := DynamicUpdateSlice(x[2], ExpandAxes(x[1], 0), start(x[2]))
-		return append([]*Node{Add(x[0], Const(g, int32(1))), next, stored}, x[3:]...)
+		}, x[0])
+		stored := DynamicUpdateSlice(x[1], ExpandAxes(x[0], 0), start(x[1]))
+		return append([]*Node{next, stored}, x[2:]...)
 	})
-	out := While(condition, body, in...)
-	return out[2], out[1]
+	return out[1], out[0]
 }
 
 // product2 is the product of matrices in the last two axes, contracted on one of each.

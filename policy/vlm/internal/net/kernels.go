@@ -79,20 +79,11 @@ func (k *Kernels) Program(name string, build device.Builder) *device.Program {
 
 // Fused is program for a graph with kernels.
 func (k *Kernels) Fused(name string, build device.FusedBuilder) *device.Program {
-	return k.declared(name, func() *device.Program { return k.Dev.Fused(name, build) })
-}
-
-// Looped is fused for a graph with a loop.
-func (k *Kernels) Looped(name string, build device.LoopBuilder) *device.Program {
-	return k.declared(name, func() *device.Program { return k.Dev.Loop(name, build) })
-}
-
-func (k *Kernels) declared(name string, declare func() *device.Program) *device.Program {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p, ok := k.Programs[name]
 	if !ok {
-		p = declare()
+		p = k.Dev.Fused(name, build)
 		k.Programs[name] = p
 	}
 	return p
