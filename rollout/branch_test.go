@@ -89,9 +89,9 @@ func requireSame(t testing.TB, want, got []*rollout.Trajectory, what string) {
 	for _, tr := range got {
 		require.NoError(t, tr.Err, what)
 	}
-	if d := rollout.FirstDifference(want, got); d != nil {
-		t.Fatalf("%s: %v", what, d)
-	}
+	d, err := store.FirstDifference(want, got)
+	require.NoError(t, err, what)
+	require.Nil(t, d, what)
 }
 
 // TestGreedyContinuationOfTheRecordedResponseRepeatsTheEpisode: keys do not matter where

@@ -61,6 +61,7 @@ func TestArgumentsThatAreNilAreErrors(t *testing.T) {
 		{"the encoder is nil", rollout.CheckTurn(nil, nil, env.Observation{}, env.Observation{})},
 		{"the player or done is nil", evaluate.PlayBatches(ctx, nil, nil, 0, 1, nil, nil)},
 		{"the registry is nil", gateway.Register(nil, nil)},
+		{"episode 0: it is nil", second(store.FirstDifference([]*rollout.Trajectory{nil}, []*rollout.Trajectory{turn}))},
 		{"the writer is nil", new(evaluate.Report).WriteText(nil)},
 		{"the writer is nil", new(evaluate.Report).WriteMarkdown(nil)},
 		{"the factory is nil", second(env.Guard{}.Factory(nil)(nil))},
@@ -119,7 +120,6 @@ func TestNilIsTheZeroValue(t *testing.T) {
 	require.Zero(t, stored.Return()+float64(rollout.Count(nothing).Episodes))
 	require.NoError(t, rollout.Failures(nothing))
 	require.NoError(t, rollout.MarkSpans(nil, nothing))
-	require.Nil(t, rollout.FirstDifference(nothing, nothing))
 	mean, _, _ := rollout.Staleness(nothing, 1)
 	require.Zero(t, mean)
 	require.True(t, sequence.Equal(nil))

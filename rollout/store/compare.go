@@ -3,60 +3,90 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"reflect"
 	"strings"
 
+	"vagen/mask"
 	"vagen/rollout"
 )
 
-// FirstDifference compares the records of a file with the records of trajectories:
-// everything that is stored, floats bit by bit. nil means that nothing differs.
-// Images are compared by their names.
-func FirstDifference(path string, step int, ts []*rollout.Trajectory) (*rollout.Difference, error) {
-	r, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	d, err := r.firstDifference(step, ts)
-	if err != nil {
-		return nil, fmt.Errorf("store: %s: %w", path, err)
-	}
-	return d, nil
+// Difference is the first difference between two lists of episodes.
+type Difference struct {
+	Episode      int // position in the lists
+	Group, Index int // of the episode in the first list
+	Turn         int // counted over the episode; -1 if the difference is not in a token
+	Row, Token   int // conversation and position of a token; -1 if the difference is not in a token
+	What         string
+	Was, Is      string // in the first list, and in the second
 }
 
-func (r *Reader) firstDifference(step int, ts []*rollout.Trajectory) (*rollout.Difference, error) {
-	whole := func(i int, what string, was, is any) *rollout.Difference {
-		return &rollout.Difference{Episode: i, Turn: -1, Row: -1, Token: -1, What: what, Was: fmt.Sprint(was),
-			Is: fmt.Sprint(is)}
+// String describes the difference on one line.
+func (d *Difference) String() string {
+	s := fmt.Sprintf("episode %d (group %d, index %d)", d.Episode, d.Group, d.Index)
+	if d.Token >= 0 {
+		s += fmt.Sprintf(", turn %d, conversation %d, position %d", d.Turn, d.Row, d.Token)
 	}
-	if r.Len() != len(ts) {
-		return whole(min(r.Len(), len(ts)), "number of episodes", r.Len(), len(ts)), nil
-	}
-	in, err := rows[record](r.table)
-	if err != nil {
-		return nil, err
-	}
-	names := newFolder(r.path)
+	return fmt.Sprintf("%s: %s was %s, is %s", s, d.What, d.Was, d.Is)
+}
+
+func newDifference(episode int, what string, was, is any) *Difference {
+	return &Difference{Episode: episode, Turn: -1, Row: -1, Token: -1, What: what, Was: fmt.Sprint(was), Is: fmt.Sprint(is)}
+}
+
+// FirstDifference compares all that a file would store of episodes, one by one: their tokens and the tokens'
+// log-probs, and then everything else, floats bit by bit and images by their names. nil means that nothing differs.
+func FirstDifference(was, is []*rollout.Trajectory) (*Difference, error) {
+	names := newFolder("")
 	names.gallery = &Gallery{o: GalleryOptions{NamesOnly: true}}
-	for i, t := range ts {
-		var one [1]record
-		if n, err := next(in, one[:]); n == 0 || err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("trajectory %d: %w", i, err)
+	for i := range min(len(was), len(is)) {
+		old, err1 := encode(0, was[i], names.storeImage)
+		now, err2 := encode(0, is[i], names.storeImage)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("store: episode %d: %w", i, err)
 		}
-		now, err := encode(step, t, names.storeImage)
-		if err != nil {
-			return nil, fmt.Errorf("trajectory %d: %w", i, err)
+		d := firstToken(i, old.Rows, now.Rows)
+		if what, a, b := differ("", reflect.ValueOf(old), reflect.ValueOf(now)); d == nil && what != "" {
+			d = newDifference(i, what, a, b)
 		}
-		if what, was, is := differ("", reflect.ValueOf(one[0]), reflect.ValueOf(now)); what != "" {
-			d := whole(i, what, was, is)
-			d.Group, d.Index = t.Group, t.Index
+		if d != nil {
+			d.Group, d.Index = was[i].Group, was[i].Index
 			return d, nil
 		}
 	}
+	if len(was) != len(is) {
+		return newDifference(min(len(was), len(is)), "number of episodes", len(was), len(is)), nil
+	}
 	return nil, nil
+}
+
+// firstToken returns the first difference between the tokens of an episode's conversations, or their log-probs.
+func firstToken(episode int, was, is []row) (d *Difference) {
+	turn := 0
+	for r := range min(len(was), len(is)) {
+		a, b := &was[r], &is[r]
+		end := 0
+		for _, p := range a.Pieces {
+			start := end
+			end += int(p.Length)
+			for i := start; i < min(end, len(b.Tokens)); i++ {
+				switch token := a.Tokens[i]; {
+				case token != b.Tokens[i]:
+					d = newDifference(episode, "token", token, b.Tokens[i])
+				case math.Float32bits(a.LogProbs[i]) != math.Float32bits(b.LogProbs[i]):
+					d = newDifference(episode, fmt.Sprintf("log-prob of token %d", token), a.LogProbs[i], b.LogProbs[i])
+				default:
+					continue
+				}
+				d.Turn, d.Row, d.Token = turn, r, i
+				return d
+			}
+			if p.Kind == mask.Response.String() || p.Kind == summaryPiece {
+				turn++ // context tokens belong to the turn that follows them
+			}
+		}
+	}
+	return nil
 }
 
 // differ returns the path of the first column in which two records differ, or "".
@@ -102,21 +132,16 @@ func differ(path string, a, b reflect.Value) (what string, was, is any) {
 
 // FirstScoresDifference compares the scores of a step with recorded ones, floats bit by
 // bit. nil means that nothing differs. Episode of the result is the position in was.
-func FirstScoresDifference(was, is []Scores) *rollout.Difference {
+func FirstScoresDifference(was, is []Scores) *Difference {
 	for i := range min(len(was), len(is)) {
-		what, x, y := differ("", reflect.ValueOf(encodeScores(0, &was[i])), reflect.ValueOf(encodeScores(0, &is[i])))
-		if what != "" {
-			return &rollout.Difference{
-				Episode: i, Group: was[i].Group, Index: was[i].Index, Turn: -1, Row: was[i].Row, Token: -1,
-				What: fmt.Sprintf("scores of conversation %d: %s", was[i].Row, what), Was: fmt.Sprint(x), Is: fmt.Sprint(y),
-			}
+		if what, x, y := differ("", reflect.ValueOf(was[i]), reflect.ValueOf(is[i])); what != "" {
+			d := newDifference(i, fmt.Sprintf("scores of conversation %d: %s", was[i].Row, what), x, y)
+			d.Group, d.Index, d.Row = was[i].Group, was[i].Index, was[i].Row
+			return d
 		}
 	}
 	if len(was) != len(is) {
-		return &rollout.Difference{
-			Episode: min(len(was), len(is)), Turn: -1, Row: -1, Token: -1,
-			What: "number of rows with scores", Was: fmt.Sprint(len(was)), Is: fmt.Sprint(len(is)),
-		}
+		return newDifference(min(len(was), len(is)), "number of rows with scores", len(was), len(is))
 	}
 	return nil
 }

@@ -4,7 +4,7 @@
 //	Save, Writer     write the episodes of a step; Gallery also stores their images
 //	Open, Reader     read a file: all of an episode as Stored, or its results as Summary
 //	SaveScores       writes the numbers of the tokens, Scores, that estimators read
-//	FirstDifference  compares a file with episodes, as a replay of a step does
+//	FirstDifference  compares episodes, as a replay of a step does
 //	WriteEpisode     writes a readable copy of an episode: texts and images
 //
 // A file has a row for each episode, in the order in which they were written:

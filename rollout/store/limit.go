@@ -4,12 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
 	"vagen/internal/unmade"
 )
+
+// each yields the rows of a table, which rowsWithin opens. An error is the last that it yields.
+func each[T any](in *input, most int64) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		rows, err := rowsWithin[T](in, most)
+		for err == nil {
+			var one [1]T
+			n := 0
+			if n, err = next(rows, one[:]); n == 1 && !yield(&one[0], nil) {
+				return
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			yield(nil, err)
+		}
+	}
+}
 
 // rowsWithin is rows, if the columns of T take at most about a number of bytes in memory; 0 is
 // no limit.

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 
@@ -152,21 +151,12 @@ func (r *Reader) Len() int {
 // one value.
 func (r *Reader) All() iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
-		in, err := rowsWithin[record](r.table, r.most)
-		for i := 0; ; i++ {
-			var one [1]record
-			n := 0
-			if err == nil {
-				n, err = next(in, one[:])
-			}
-			if n == 0 && errors.Is(err, io.EOF) {
-				return
-			}
+		i := 0
+		for one, err := range each[record](r.table, r.most) {
 			var s Stored
-			if n == 1 {
-				err = nil
-				s.Step = int(one[0].Step)
-				s.Trajectory, err = decode(&one[0], r.images.fetch)
+			if err == nil {
+				s.Step = int(one.Step)
+				s.Trajectory, err = decode(one, r.images.fetch)
 			}
 			if err != nil {
 				yield(Stored{}, fmt.Errorf("store: %s: trajectory %d: %w", r.path, i, err))
@@ -175,6 +165,7 @@ func (r *Reader) All() iter.Seq2[Stored, error] {
 			if !yield(s, nil) {
 				return
 			}
+			i++
 		}
 	}
 }

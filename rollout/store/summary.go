@@ -1,9 +1,7 @@
 package store
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"vagen/rollout"
 )
@@ -48,7 +46,10 @@ type summaryRecord struct {
 // only the columns that it needs.
 func (r *Reader) Summaries() ([]Summary, error) {
 	out := make([]Summary, 0, min(r.Len(), 1<<12)) // the footer may claim any number
-	err := project(r, func(one *summaryRecord) {
+	for one, err := range each[summaryRecord](r.table, r.most) {
+		if err != nil {
+			return out, fmt.Errorf("store: %s: %w", r.path, err)
+		}
 		s := Summary{
 			Step: int(one.Step), Env: one.Env, Seed: one.Seed, Group: int(one.Group), Index: int(one.Index),
 			End: rollout.End(one.End), Error: one.Error, Success: one.Success, Turns: len(one.Turns),
@@ -66,8 +67,8 @@ func (r *Reader) Summaries() ([]Summary, error) {
 			}
 		}
 		out = append(out, s)
-	})
-	return out, err
+	}
+	return out, nil
 }
 
 // Texts are what an episode's agent was shown and what it wrote, turn by turn.
@@ -83,28 +84,15 @@ type textsRecord struct {
 // Texts reads the texts of all trajectories, in order, and no other columns.
 func (r *Reader) Texts() ([]Texts, error) {
 	out := make([]Texts, 0, min(r.Len(), 1<<12))
-	err := project(r, func(one *textsRecord) {
+	for one, err := range each[textsRecord](r.table, r.most) {
+		if err != nil {
+			return out, fmt.Errorf("store: %s: %w", r.path, err)
+		}
 		var t Texts
 		for _, turn := range one.Turns {
 			t.Observations, t.Responses = append(t.Observations, turn.Observation), append(t.Responses, turn.Response)
 		}
 		out = append(out, t)
-	})
-	return out, err
-}
-
-// project reads some columns of all trajectories.
-func project[T any](r *Reader, each func(*T)) error {
-	in, err := rowsWithin[T](r.table, r.most)
-	for i := 0; err == nil; i++ {
-		var one [1]T
-		n := 0
-		if n, err = next(in, one[:]); n == 1 {
-			each(&one[0])
-		}
 	}
-	if !errors.Is(err, io.EOF) {
-		return fmt.Errorf("store: %s: %w", r.path, err)
-	}
-	return nil
+	return out, nil
 }

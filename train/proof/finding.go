@@ -40,11 +40,9 @@ func (b *Bisection) compareEpisodes(x, y *side, step int) (*Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := rollout.FirstDifference(was, is)
+	d, err := store.FirstDifference(was, is)
 	if d == nil {
-		if d, err = store.FirstDifference(p, step, is); err != nil || d == nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	return &Finding{step, track.StageEpisodes, d.String()}, nil
 }

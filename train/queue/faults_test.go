@@ -144,7 +144,9 @@ func (f *fixture) finish(t *testing.T) {
 
 func same(t *testing.T, want, got []*rollout.Trajectory) {
 	t.Helper()
-	require.Nil(t, rollout.FirstDifference(want, got))
+	d, err := store.FirstDifference(want, got)
+	require.NoError(t, err)
+	require.Nil(t, d)
 }
 
 // TestHostileResultsAreCountedAndPlayedAgain: nothing that a worker can send ends the run or

@@ -78,7 +78,6 @@ func (r *record) warnOfOtherPrograms(log *slog.Logger) {
 
 // recordedStep is what a run recorded of a step.
 type recordedStep struct {
-	file     string // of the episodes
 	episodes []*rollout.Trajectory
 	scores   []store.Scores // nil if they were not recorded
 	metrics  track.Metrics
@@ -97,7 +96,6 @@ func (r *record) step(step int) (*recordedStep, error) {
 	if out.episodes, err = r.episodes(step); err != nil {
 		return nil, err
 	}
-	out.file = r.path(rundir.EpisodesName(step))
 	if out.scores, err = r.scores(step); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type Result struct {
 	Episodes   int
 	Tokens     int
 	// First is the first difference between the episodes; nil means none.
-	First *rollout.Difference
+	First *store.Difference
 	// Metrics that differ, as "name: was → is", also those that only the record has, or only the replay. Those of time
 	// and machine are not compared.
 	Metrics []string
@@ -132,10 +132,8 @@ func (s *recordedStep) compare(
 		return err
 	}
 	out.Closeness.AddEpisodes(s.episodes, played.Episodes)
-	if out.First = rollout.FirstDifference(s.episodes, played.Episodes); out.First == nil {
-		if out.First, err = store.FirstDifference(s.file, out.Step, played.Episodes); err != nil {
-			return err
-		}
+	if out.First, err = store.FirstDifference(s.episodes, played.Episodes); err != nil {
+		return err
 	}
 	m, err := t.Step(ctx, played)
 	if err != nil {

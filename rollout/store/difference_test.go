@@ -1,4 +1,4 @@
-package rollout_test
+package store
 
 import (
 	"testing"
@@ -42,20 +42,11 @@ func rewrite(t *testing.T, o *rollout.Trajectory, pieces ...[]int32) {
 	o.Rows[0] = r
 }
 
-// TestRowsWithoutLogProbsAreCompared: those of a policy that reports none.
-func TestRowsWithoutLogProbsAreCompared(t *testing.T) {
-	a, b := twoTurns(t), twoTurns(t)
-	a.Rows[0].LogProbs = nil
-	d := rollout.FirstDifference([]*rollout.Trajectory{a}, []*rollout.Trajectory{b})
-	require.Equal(t, "number of log-probs", d.What)
-	b.Rows[0].LogProbs = nil
-	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{a}, []*rollout.Trajectory{b}))
-}
-
 // TestTheFirstDifferenceIsFound changes an episode in one place at a time.
 func TestTheFirstDifferenceIsFound(t *testing.T) {
-	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)},
-		[]*rollout.Trajectory{twoTurns(t), twoTurns(t)}))
+	d, err := FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)}, []*rollout.Trajectory{twoTurns(t), twoTurns(t)})
+	require.NoError(t, err)
+	require.Nil(t, d)
 	for want, spoil := range map[string]func(*rollout.Trajectory){
 		"episode 1 (group 2, index 1), turn 1, conversation 0, position 6: log-prob of token 7 was -3, is -4": func(
 			o *rollout.Trajectory) {
@@ -67,33 +58,35 @@ func TestTheFirstDifferenceIsFound(t *testing.T) {
 		"turn 1, conversation 0, position 5: token was 2, is 3": func(o *rollout.Trajectory) {
 			rewrite(t, o, []int32{1, 2}, []int32{5, 6}, []int32{1, 3}, []int32{7})
 		},
-		"number of tokens was 7, is 4": func(o *rollout.Trajectory) {
+		"length of rows[0].tokens was 7, is 4": func(o *rollout.Trajectory) {
 			rewrite(t, o, []int32{1, 2}, []int32{5, 6})
 		},
-		"who wrote which tokens": func(o *rollout.Trajectory) {
+		"rows[0].pieces[1].length was 2, is 5": func(o *rollout.Trajectory) {
 			rewrite(t, o, []int32{1, 2}, []int32{5, 6, 1, 2, 7})
 		},
-		"picture 0 was 010000000000, is 030000000000": func(o *rollout.Trajectory) { o.Rows[0].Images[0].Hash[0] = 3 },
-		"number of pictures was 1, is 0":              func(o *rollout.Trajectory) { o.Rows[0].Images = nil },
-		`turn 1: response was "go", is "stop"`:        func(o *rollout.Trajectory) { o.Turns[1].Response = "stop" },
-		`turn 0: observation was "", is "wall"`:       func(o *rollout.Trajectory) { o.Turns[0].Observation.Text = "wall" },
-		`turn 0: reward was "goal 0.5", is "goal 1"`: func(o *rollout.Trajectory) {
+		`rows[0].images[0].hash was "01000000`: func(o *rollout.Trajectory) { o.Rows[0].Images[0].Hash[0] = 3 },
+		"length of rows[0].images was 1, is 0": func(o *rollout.Trajectory) { o.Rows[0].Images = nil },
+		`turns[1].response was "go", is "stop"`: func(o *rollout.Trajectory) { o.Turns[1].Response = "stop" },
+		`turns[0].observation was "", is "wall"`: func(o *rollout.Trajectory) { o.Turns[0].Observation.Text = "wall" },
+		"turns[0].reward[0].value was 0.5, is 1": func(o *rollout.Trajectory) {
 			o.Turns[0].Reward = reward.Parts{{Name: "goal", Value: 1}}
 		},
-		"turn 0: number of rewards was 1, is 0":      func(o *rollout.Trajectory) { o.Turns[0].Reward = nil },
-		`turn 1: metrics was "map[a:2]", is "map[]"`: func(o *rollout.Trajectory) { o.Turns[1].Metrics = nil },
-		"number of turns was 2, is 1":                func(o *rollout.Trajectory) { o.Turns = o.Turns[:1] },
+		"length of turns[0].reward was 1, is 0": func(o *rollout.Trajectory) { o.Turns[0].Reward = nil },
+		"length of turns[1].metrics was 1, is 0": func(o *rollout.Trajectory) { o.Turns[1].Metrics = nil },
+		"length of turns was 2, is 1": func(o *rollout.Trajectory) { o.Turns = o.Turns[:1] },
 		"success was true, is false":                 func(o *rollout.Trajectory) { o.Success = false },
-		"end was done, is max_turns":                 func(o *rollout.Trajectory) { o.End = rollout.EndMaxTurns },
-		`start state was "x 7 2 1", is "x 8 2 1"`:    func(o *rollout.Trajectory) { o.Seed = 8 },
-		`metrics was "map[m:1]", is "map[m:2]"`:      func(o *rollout.Trajectory) { o.Metrics = env.Metrics{"m": 2} },
+		`end was "done", is "max_turns"`: func(o *rollout.Trajectory) { o.End = rollout.EndMaxTurns },
+		"seed was 7, is 8": func(o *rollout.Trajectory) { o.Seed = 8 },
+		"metrics[0].value was 1, is 2": func(o *rollout.Trajectory) { o.Metrics = env.Metrics{"m": 2} },
 	} {
 		o := twoTurns(t)
 		spoil(o)
-		d := rollout.FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)}, []*rollout.Trajectory{twoTurns(t), o})
+		d, err := FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)}, []*rollout.Trajectory{twoTurns(t), o})
+		require.NoError(t, err)
 		require.NotNil(t, d, want)
 		require.Contains(t, d.String(), want)
 	}
-	d := rollout.FirstDifference([]*rollout.Trajectory{twoTurns(t)}, nil)
+	d, err = FirstDifference([]*rollout.Trajectory{twoTurns(t)}, nil)
+	require.NoError(t, err)
 	require.Equal(t, "number of episodes", d.What)
 }
