@@ -2,8 +2,8 @@ package draw
 
 import "math"
 
-// contour strokes a path without dashes as the original renderer's library,
-// cairo, does: as the outline of its two sides. In tight bends the inner side
+// contour strokes a path, or each of its dashes, as the original renderer's library,
+// cairo, does with paths: as the outline of its two sides. In tight bends the inner side
 // runs backwards, which may leave holes that a union of pieces would not have.
 type contour struct {
 	pen
@@ -26,8 +26,8 @@ type heading struct{ at, dir point }
 // the non-zero rule, and continues while it returns true. fine is the tolerance in
 // user units.
 func (pn pen) outline(p *path, m matrix, fine float64, emit func(outline []point) bool) {
-	c := contour{pen: pn, half: pn.width / 2, arc: pn.roundStep(fine), fine: fine, m: m, emit: emit}
-	if !(c.half > 0) || !finite(c.half) {
+	c, ok := pn.contour(m, fine, emit)
+	if !ok {
 		return
 	}
 	i := 0
@@ -53,6 +53,35 @@ func (pn pen) outline(p *path, m matrix, fine float64, emit func(outline []point
 	c.open()
 }
 
+// dash is outline for the dashes of lines.
+func (pn pen) dash(lines []polyline, m matrix, fine float64, emit func(outline []point) bool) {
+	c, ok := pn.contour(m, fine, emit)
+	if !ok {
+		return
+	}
+	for _, l := range lines {
+		for _, d := range pn.dashed(l) {
+			c.first, c.last = heading{}, heading{at: d.points[0]}
+			for i, p := range d.points[1:] {
+				c.straight(p, d.corner[i])
+			}
+			if d.closed {
+				c.close()
+			} else {
+				c.open()
+			}
+			if c.over {
+				return
+			}
+		}
+	}
+}
+
+func (pn pen) contour(m matrix, fine float64, emit func(outline []point) bool) (c contour, ok bool) {
+	c = contour{pen: pn, half: pn.width / 2, arc: pn.roundStep(fine), fine: fine, m: m, emit: emit}
+	return c, c.half > 0 && finite(c.half)
+}
+
 func (c *contour) begun() bool { return c.first.dir != point{} }
 
 // side returns the offset to the left side of a heading.
@@ -76,13 +105,20 @@ func (c *contour) enter(f heading) {
 	c.add(f)
 }
 
-func (c *contour) line(to point) {
+func (c *contour) line(to point) { c.straight(to, true) }
+
+// straight continues to a point. Without a corner it is a part of a curve.
+func (c *contour) straight(to point, corner bool) {
 	c.drawn = true
 	dir, ok := to.sub(c.last.at).unit()
 	if !ok || to.sub(c.last.at).length() < 1e-9 {
 		return
 	}
-	c.enter(heading{c.last.at, dir})
+	if from := (heading{c.last.at, dir}); corner || !c.begun() {
+		c.enter(from)
+	} else {
+		c.bend(from)
+	}
 	c.add(heading{to, dir})
 }
 

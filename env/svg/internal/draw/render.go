@@ -308,25 +308,16 @@ func (r *renderer) fill(lines []polyline, f frame) {
 	}
 }
 
-// stroke hands the outlines of a stroke to the scanner. Pieces of dashes all run
-// in one direction, so that overlaps stay inside by the non-zero rule.
+// stroke hands the outlines of a stroke to the scanner.
 func (r *renderer) stroke(p *path, fine float64, f frame) {
+	scan := func(outline []point) bool { return r.scanned(outline, f.m) }
 	if _, _, dashed := f.s.pen.pattern(); !dashed {
-		f.s.pen.outline(p, f.m, fine, func(outline []point) bool { return r.scanned(outline, f.m) })
+		f.s.pen.outline(p, f.m, fine, scan)
 		return
 	}
 	coarse := fine / tolerance * originalTolerance
 	lines := p.flattened(func(from, a, b, to point) int { return halvings(from, a, b, to, coarse) })
-	f.s.pen.pieces(lines, f.m, fine, func(piece []point) bool {
-		area := 0.0
-		for i, q := range piece {
-			area += q.cross(piece[(i+1)%len(piece)])
-		}
-		if area < 0 {
-			slices.Reverse(piece)
-		}
-		return r.scanned(piece, f.m)
-	})
+	f.s.pen.dash(lines, f.m, fine, scan)
 }
 
 // scanned hands an outline in user units to the scanner, which it overwrites; it
