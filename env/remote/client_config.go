@@ -99,7 +99,9 @@ func LegacyFactory(o ClientOptions) env.Factory {
 
 // factory makes clients from named options on top of o.
 func factory(o ClientOptions, client func(ClientOptions) (env.Env, error)) env.Factory {
-	o = o.shared()
+	if o.Hosts == nil {
+		o.Hosts = hostsOf(o.Transport)
+	}
 	var made atomic.Uint64
 	return func(config map[string]any) (env.Env, error) {
 		o, err := o.named(config, made.Add(1))
@@ -108,17 +110,6 @@ func factory(o ClientOptions, client func(ClientOptions) (env.Env, error)) env.F
 		}
 		return client(o)
 	}
-}
-
-// shared returns the options with what all clients of a factory share.
-func (o ClientOptions) shared() ClientOptions {
-	if o.Hosts == nil {
-		o.Hosts = hostsOf(o.Transport)
-	}
-	if l, err := o.Hosts.List(hosts.Trim(o.URLs)); err == nil {
-		o.URLs = l.URLs()
-	}
-	return o
 }
 
 // named applies named options to a copy; nth gives each client its own jitter.
@@ -153,7 +144,7 @@ func (o ClientOptions) named(config map[string]any, nth uint64) (ClientOptions, 
 func (o *ClientOptions) apply(s settings) error {
 	urls, err := []string{s.BaseURL}, error(nil)
 	if s.BaseURL == "" {
-		urls, err = o.Hosts.Addresses(s.BaseURLs, s.URLFile)
+		urls, err = hosts.Addresses(s.BaseURLs, s.URLFile)
 	}
 	if err != nil {
 		return err

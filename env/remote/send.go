@@ -40,10 +40,7 @@ func newSender(o ClientOptions) (*sender, error) {
 	if o.Hosts == nil {
 		o.Hosts = hostsOf(o.Transport)
 	}
-	if o.Hosts.Find(o.URLs) == nil {
-		o.URLs = hosts.Trim(o.URLs)
-	}
-	list, err := o.Hosts.List(o.URLs)
+	list, err := o.Hosts.List(hosts.Trim(o.URLs))
 	if err := errors.Join(err, o.validate()); err != nil {
 		return nil, err
 	}

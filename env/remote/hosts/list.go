@@ -25,27 +25,11 @@ func (l *List) Hosts() []*Host { return l.hosts }
 // maxLists limits the lists that are kept for clients to come.
 const maxLists = 256
 
-// Find returns the list whose URLs method returned this slice; nil if there is none.
-func (p *Pool) Find(urls []string) *List {
-	if len(urls) == 0 {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l := p.known[&urls[0]]; l != nil && len(l.urls) == len(urls) {
-		return l
-	}
-	return nil
-}
-
 // List returns the services of base URLs, parsed once for all clients. The errors are those
 // of Check; they have no passwords.
 func (p *Pool) List(urls []string) (*List, error) {
 	if p.byURL == nil {
 		return nil, unmade.Error("hosts.Pool", "New")
-	}
-	if l := p.Find(urls); l != nil {
-		return l, nil
 	}
 	key := strings.Join(urls, "\n")
 	p.mu.Lock()
@@ -70,43 +54,21 @@ func (p *Pool) List(urls []string) (*List, error) {
 		}
 		l.hosts = append(l.hosts, h)
 	}
-	p.lists[key], p.known[&l.urls[0]] = l, l
+	p.lists[key] = l
 	return l, nil
 }
 
 // trim forgets lists and unused services when there are too many. Clients keep theirs.
 func (p *Pool) trim() {
-	if max(len(p.lists), len(p.texts)) < maxLists {
+	if len(p.lists) < maxLists {
 		return
 	}
 	clear(p.lists)
-	clear(p.known)
-	clear(p.texts)
 	for raw, h := range p.byURL {
 		if h.sessions == 0 && !h.probing {
 			delete(p.byURL, raw)
 		}
 	}
-}
-
-// Split is the function Split whose result is computed once for all clients if its URLs are
-// valid. The slice must not be changed.
-func (p *Pool) Split(text string) []string {
-	p.mu.Lock()
-	l := p.texts[text]
-	p.mu.Unlock()
-	if l != nil {
-		return l.urls
-	}
-	urls := Split(text)
-	l, err := p.List(urls)
-	if err != nil {
-		return urls // whose errors the caller reports
-	}
-	p.mu.Lock()
-	p.texts[text] = l
-	p.mu.Unlock()
-	return l.urls
 }
 
 // Split returns the URLs of a text: separated by semicolons and line breaks, without lines that

@@ -39,10 +39,8 @@ type Pool struct {
 	mu     sync.Mutex
 	closed bool
 	byURL  map[string]*Host
-	lists  map[string]*List  // by the URLs, one per line
-	known  map[*string]*List // by the first element of List.urls
-	texts  map[string]*List  // by the text that was split
-	next   uint64            // key of the next session without one
+	lists  map[string]*List // by the URLs, one per line
+	next   uint64           // key of the next session without one
 }
 
 // Options are the settings of a Pool. Every value is used as written.
@@ -65,8 +63,7 @@ func New(o Options) *Pool {
 	o.EjectAfter = max(o.EjectAfter, 1)
 	o.Pause, o.ProbeTimeout = max(o.Pause, 1), max(o.ProbeTimeout, 1)
 	o.MaxPause = max(o.MaxPause, o.Pause)
-	p := &Pool{o: o, byURL: map[string]*Host{}, lists: map[string]*List{}, known: map[*string]*List{},
-		texts: map[string]*List{}, next: o.FirstKey}
+	p := &Pool{o: o, byURL: map[string]*Host{}, lists: map[string]*List{}, next: o.FirstKey}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }

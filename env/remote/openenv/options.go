@@ -113,7 +113,7 @@ func newClient(o settings, known *sync.Map) (*Client, error) {
 		return nil, err
 	}
 	pool := hosts.Process()
-	urls, err := pool.Addresses(o.BaseURLs, "")
+	urls, err := hosts.Addresses(o.BaseURLs, "")
 	if err != nil {
 		return nil, err
 	}
