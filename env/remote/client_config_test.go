@@ -76,7 +76,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		{map[string]any{"base_urls": "http://u:secret@a b"}, "base_urls: one is not a URL"},
 		{map[string]any{"url_file": "/does/not/exist"}, `option "url_file"`},
 		{map[string]any{"url_file": empty}, "holds no URL"},
-		{map[string]any{"url_file": long}, "has more than 1048576 bytes"},
+		{map[string]any{"url_file": long}, "at most 1048576 bytes are allowed"},
 		{map[string]any{"base_urls": "http://a", "timeout": "long"}, `option "timeout"`},
 		{map[string]any{"base_urls": "http://a", "timeout": 0}, "timeout: 0s, must be at least 1ns"},
 		{map[string]any{"base_urls": "http://a", "retries": -1, "max_delay": -1}, "remote: retries: -1, must be at least 0"},

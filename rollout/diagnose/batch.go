@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -70,30 +71,19 @@ func (b *Batch) check() error {
 			return err
 		}
 	}
-	for _, c := range [...]struct {
-		name   string
-		absent bool
-		have   int
-		want   int
-	}{
-		{"group", b.Group == nil, len(b.Group), rows},
-		{"trajectory", b.Trajectory == nil, len(b.Trajectory), rows},
-		{"score", b.Score == nil, len(b.Score), rows},
-		{"shaped", b.Shaped == nil, len(b.Shaped), rows},
-		{"parts", b.Parts == nil, len(b.Parts), rows},
-		{"truncated", b.Truncated == nil, len(b.Truncated), rows},
-		{"text", b.Text == nil, len(b.Text), rows},
-		{"value mask", b.ValueMask == nil, len(b.ValueMask), tokens},
-		{"log_prob", b.LogProb == nil, len(b.LogProb), tokens},
-		{"old_log_prob", b.OldLogProb == nil, len(b.OldLogProb), tokens},
-		{"entropy", b.Entropy == nil, len(b.Entropy), tokens},
-		{"advantage", b.Advantage == nil, len(b.Advantage), tokens},
-		{"value", b.Value == nil, len(b.Value), tokens},
-		{"target", b.Target == nil, len(b.Target), tokens},
-	} {
-		if !c.absent && c.have != c.want {
-			return fmt.Errorf("diagnose: %s has %d entries, must have %d: %w", c.name, c.have, c.want, ErrLength)
-		}
+	return cmp.Or(
+		length("group", b.Group, rows), length("trajectory", b.Trajectory, rows), length("score", b.Score, rows),
+		length("shaped", b.Shaped, rows), length("parts", b.Parts, rows), length("truncated", b.Truncated, rows),
+		length("text", b.Text, rows), length("value mask", b.ValueMask, tokens), length("log_prob", b.LogProb, tokens),
+		length("old_log_prob", b.OldLogProb, tokens), length("entropy", b.Entropy, tokens),
+		length("advantage", b.Advantage, tokens), length("value", b.Value, tokens), length("target", b.Target, tokens),
+	)
+}
+
+// length refuses a column that is neither nil nor of the given length.
+func length[T any](name string, column []T, want int) error {
+	if column != nil && len(column) != want {
+		return fmt.Errorf("diagnose: %s has %d entries, must have %d: %w", name, len(column), want, ErrLength)
 	}
 	return nil
 }
