@@ -16,7 +16,7 @@ func (r *renderer) clipped(n *node, f frame) mask {
 		if !ok {
 			return f.clip
 		}
-		inner.m = inner.m.then(matrix{box.x1 - box.x0, 0, 0, box.y1 - box.y0, box.x0, box.y0})
+		inner.m = inner.m.then(box.unit())
 		inner.v = viewport{1, 1, f.v.font}
 	}
 	m := make(mask, r.canvas.size*r.canvas.size)
@@ -40,7 +40,7 @@ func (r *renderer) clipShape(n *node, f frame, m mask) {
 	f.m = f.m.then(parseTransform(n.attr("transform")))
 	if n.name == "use" {
 		if target := r.ids[reference(n.attr("href"))]; target != nil && target.name != "use" {
-			f.m = f.m.then(translation(f.v.lengthOr(n.attr("x"), horizontal, 0), f.v.lengthOr(n.attr("y"), vertical, 0)))
+			f.shift(n)
 			r.clipShape(target, f, m)
 		}
 		return

@@ -70,8 +70,7 @@ func (p *path) flattened(count func(from, a, b, to point) int) []polyline {
 // tolerance: the error of n is at most 3/4·D/n², D being the larger of its second
 // differences.
 func pieces(from, a, b, to point, tolerance float64) int {
-	d := max(from.add(b).sub(a.mul(2)).length(), a.add(to).sub(b.mul(2)).length())
-	n := math.Ceil(math.Sqrt(0.75 * d / tolerance))
+	n := math.Ceil(math.Sqrt(0.75 * bend(from, a, b, to) / tolerance))
 	if !(n >= 1) {
 		return 1
 	}
@@ -82,12 +81,16 @@ func pieces(from, a, b, to point, tolerance float64) int {
 // the control points are within tolerance of its ends' line. Dashes are measured
 // along these lines.
 func halvings(from, a, b, to point, tolerance float64) int {
-	d := max(from.add(b).sub(a.mul(2)).length(), a.add(to).sub(b.mul(2)).length())
-	n := 1
+	d, n := bend(from, a, b, to), 1
 	for float64(n*n)*tolerance < d && n < maxPieces {
 		n *= 2
 	}
 	return n
+}
+
+// bend is how far a curve is from a line: the largest second difference of its points.
+func bend(from, a, b, to point) float64 {
+	return max(from.add(b).sub(a.mul(2)).length(), a.add(to).sub(b.mul(2)).length())
 }
 
 func cubeAt(p0, p1, p2, p3 point, t float64) point {

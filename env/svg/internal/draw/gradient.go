@@ -61,7 +61,7 @@ func (r *renderer) shade(id string, box bounds, m matrix, v viewport, opacity fl
 		return clear, true
 	}
 	if attr("gradientUnits", "") != "userSpaceOnUse" {
-		m = m.then(matrix{box.x1 - box.x0, 0, 0, box.y1 - box.y0, box.x0, box.y0})
+		m = m.then(box.unit())
 		v = viewport{1, 1, v.font}
 	}
 	m = m.then(parseTransform(attr("gradientTransform", "")))

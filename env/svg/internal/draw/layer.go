@@ -83,6 +83,9 @@ func over(a, b uint8) uint8 {
 // bounds is a box around points.
 type bounds struct{ x0, y0, x1, y1 float64 }
 
+// unit maps the unit square to the bounds, as objectBoundingBox demands.
+func (b bounds) unit() matrix { return matrix{b.x1 - b.x0, 0, 0, b.y1 - b.y0, b.x0, b.y0} }
+
 func boundsOf(lines []polyline) bounds {
 	b := bounds{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)}
 	for _, l := range lines {

@@ -230,7 +230,7 @@ func (r *renderer) nested(n, from *node, f frame) {
 		return
 	}
 	if n == from {
-		f.m = f.m.then(translation(f.v.lengthOr(n.attr("x"), horizontal, 0), f.v.lengthOr(n.attr("y"), vertical, 0)))
+		f.shift(n)
 	}
 	f.v.width, f.v.height = width, height
 	if box, ok := viewBox(n); ok {
@@ -242,6 +242,11 @@ func (r *renderer) nested(n, from *node, f frame) {
 	}
 }
 
+// shift moves the origin to the x and y of an element.
+func (f *frame) shift(n *node) {
+	f.m = f.m.then(translation(f.v.lengthOr(n.attr("x"), horizontal, 0), f.v.lengthOr(n.attr("y"), vertical, 0)))
+}
+
 // use draws the element that a reference names, unless it is being drawn already.
 func (r *renderer) use(n *node, f frame) {
 	target := r.ids[reference(n.attr("href"))]
@@ -250,7 +255,7 @@ func (r *renderer) use(n *node, f frame) {
 	}
 	r.uses = append(r.uses, target)
 	defer func() { r.uses = r.uses[:len(r.uses)-1] }()
-	f.m = f.m.then(translation(f.v.lengthOr(n.attr("x"), horizontal, 0), f.v.lengthOr(n.attr("y"), vertical, 0)))
+	f.shift(n)
 	if target.name == "symbol" {
 		f.depth++
 		if f, ok := r.enter(target, f); ok {
