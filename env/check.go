@@ -133,6 +133,15 @@ func (c *checker) create() (e Env, err error) {
 	return e, err
 }
 
+// reset resets an instance with the seed of the episode, and step plays a turn.
+func (c *checker) reset(name string, e Env) (Observation, error, bool) {
+	return guard(c, name, func(ctx context.Context) (Observation, error) { return e.Reset(ctx, c.seed) })
+}
+
+func (c *checker) step(name string, e Env, response string) (Outcome, error, bool) {
+	return guard(c, name, func(ctx context.Context) (Outcome, error) { return e.Step(ctx, response) })
+}
+
 // close ends an instance.
 func (c *checker) close(e Env) {
 	guard(c, "Close", func(context.Context) (struct{}, error) { return struct{}{}, e.Close() })
@@ -145,9 +154,7 @@ func (c *checker) order() error {
 		return err
 	}
 	c.seed, c.turn = c.o.Seeds[0], -1
-	if _, err, ok := guard(c, "Step before Reset", func(ctx context.Context) (Outcome, error) {
-		return e.Step(ctx, "")
-	}); ok && err == nil {
+	if _, err, ok := c.step("Step before Reset", e, ""); ok && err == nil {
 		c.fault("order", "Step before Reset returned no error")
 	}
 	for i := range 2 {
@@ -158,8 +165,8 @@ func (c *checker) order() error {
 		}
 	}
 	guard(c, "System after Close", e.System)
-	guard(c, "Reset after Close", func(ctx context.Context) (Observation, error) { return e.Reset(ctx, c.seed) })
-	guard(c, "Step after Close", func(ctx context.Context) (Outcome, error) { return e.Step(ctx, "") })
+	c.reset("Reset after Close", e)
+	c.step("Step after Close", e, "")
 	return nil
 }
 
@@ -171,9 +178,7 @@ func (c *checker) cancelled() error {
 	}
 	defer c.close(e)
 	c.seed, c.turn = c.o.Seeds[0], -1
-	if _, err, ok := guard(c, "Reset", func(ctx context.Context) (Observation, error) {
-		return e.Reset(ctx, c.seed)
-	}); err != nil || !ok {
+	if _, err, ok := c.reset("Reset", e); err != nil || !ok {
 		return err
 	}
 	over, cancel := context.WithCancel(c.ctx)
@@ -214,11 +219,11 @@ func (c *checker) hostile() error {
 	c.seed = c.o.Seeds[0]
 	for _, text := range hostileResponses() {
 		c.turn = 0
-		_, err, ok := guard(c, "Reset", func(ctx context.Context) (Observation, error) { return e.Reset(ctx, c.seed) })
+		_, err, ok := c.reset("Reset", e)
 		if err != nil || !ok {
 			return err
 		}
-		out, err, ok := guard(c, "Step", func(ctx context.Context) (Outcome, error) { return e.Step(ctx, text) })
+		out, err, ok := c.step("Step", e, text)
 		if !ok {
 			return nil
 		}

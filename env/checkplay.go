@@ -84,9 +84,7 @@ func (c *checker) play(e Env, seed int64) (ep episode, ok bool, err error) {
 		return ep, ok, err
 	}
 	c.observed(ep.system, "the system prompt")
-	if ep.first, err, ok = guard(c, "Reset", func(ctx context.Context) (Observation, error) {
-		return e.Reset(ctx, seed)
-	}); err != nil || !ok {
+	if ep.first, err, ok = c.reset("Reset", e); err != nil || !ok {
 		return ep, ok, err
 	}
 	c.observed(ep.first, "the first observation")
@@ -112,7 +110,7 @@ func (c *checker) turns(e Env, from int, ep *episode, before func()) (ok bool, e
 		if n := len(c.o.Responses); n > 0 {
 			text = c.o.Responses[c.turn%n]
 		}
-		out, err, ok := guard(c, "Step", func(ctx context.Context) (Outcome, error) { return e.Step(ctx, text) })
+		out, err, ok := c.step("Step", e, text)
 		switch {
 		case !ok:
 			return false, nil

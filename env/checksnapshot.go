@@ -27,9 +27,7 @@ func (c *checker) snapshots() error {
 	if err != nil || !ok {
 		return err
 	}
-	if _, err, ok = guard(c, "Reset", func(ctx context.Context) (Observation, error) {
-		return a.Reset(ctx, c.seed)
-	}); err != nil || !ok {
+	if _, err, ok = c.reset("Reset", a); err != nil || !ok {
 		return err
 	}
 	if _, err, ok = c.snapshot(s); !ok || errors.Is(err, ErrNoSnapshot) {

@@ -33,12 +33,7 @@ var sections = map[string]string{
 
 // ownFormat is the instruction about the response's format.
 func (e *Env) ownFormat() string {
-	var what []string
-	for _, name := range e.Base.Parser().Sections() {
-		what = append(what, "<"+name+"> holds "+words.Content(sections, name))
-	}
-	text := "Answer in this form: " + e.Base.Parser().Compose(func(string) string { return "…" }) + " where " +
-		strings.Join(what, ", ") + "."
+	text := words.FormatOf(e.Base.Parser(), sections)
 	if e.o.MaxActions > 1 {
 		text += fmt.Sprintf(" Up to %s may stand there, with %q between them; the first one counts.",
 			words.Plural(e.o.MaxActions, "document"), e.o.ActionSep)

@@ -80,9 +80,9 @@ var sections = map[string]string{
 	reward.SectionPrediction:  "what you will see after them",
 }
 
-// Content returns what a section holds: of known ones, or "your plan" for the section plan of a format of
+// content returns what a section holds: of known ones, or "your plan" for the section plan of a format of
 // the user's own.
-func Content(known map[string]string, section string) string {
+func content(known map[string]string, section string) string {
 	if text, ok := known[section]; ok {
 		return text
 	}
@@ -90,13 +90,15 @@ func Content(known map[string]string, section string) string {
 }
 
 // Format is the instruction to respond in the parser's format.
-func Format(p *reward.Parser) string {
+func Format(p *reward.Parser) string { return FormatOf(p, sections) + otherText(p) }
+
+// FormatOf is the instruction to respond with sections that hold what is given.
+func FormatOf(p *reward.Parser, contents map[string]string) string {
 	var what []string
 	for _, name := range p.Sections() {
-		what = append(what, "<"+p.Tag(name)+"> holds "+Content(sections, name))
+		what = append(what, "<"+p.Tag(name)+"> holds "+content(contents, name))
 	}
-	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") +
-		"." + otherText(p)
+	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "."
 }
 
 // otherText describes other text that a response may contain, "" if none.
