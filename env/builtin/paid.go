@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -74,18 +73,9 @@ func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
 	if j := p.judges[key]; j != nil {
 		return j, nil
 	}
-	var j env.Judge
-	if rules := block.Rules(); rules != nil {
-		j = rules
-	} else {
-		if p.dial == nil {
-			return nil, errors.New("the scorer judge needs a language model, and none is configured here; the scorers rules and exact read claims by rules")
-		}
-		ask, err := p.dial(block)
-		if err != nil {
-			return nil, err
-		}
-		j = &judge.Model{Scoring: block.NewScoring(), Complete: ask}
+	j, err := block.Judge(p.dial)
+	if err != nil {
+		return nil, err
 	}
 	if len(p.order) == maxJudges {
 		delete(p.judges, p.order[0])

@@ -101,10 +101,15 @@ func (s *Scene) fits(k *kind, center rays.Vec, turns int) bool {
 	if center.X-w/2 < s.lo.X || center.X+w/2 > s.hi.X || center.Z-d/2 < s.lo.Z || center.Z+d/2 > s.hi.Z {
 		return false
 	}
-	const gap = 0.06
+	return s.free(center, w, d, 0.06, math.Inf(-1))
+}
+
+// free reports whether a footprint is a gap away from the objects that begin at a height or above it.
+func (s *Scene) free(center rays.Vec, w, d, gap, height float64) bool {
 	for i := range s.objects {
 		o := &s.objects[i]
-		if math.Abs(o.Center[0]-center.X) < (o.Size[0]+w)/2+gap && math.Abs(o.Center[2]-center.Z) < (o.Size[2]+d)/2+gap {
+		if o.Center[1]-o.Size[1]/2 >= height && math.Abs(o.Center[0]-center.X) < (o.Size[0]+w)/2+gap &&
+			math.Abs(o.Center[2]-center.Z) < (o.Size[2]+d)/2+gap {
 			return false
 		}
 	}
@@ -175,7 +180,7 @@ func (s *Scene) putOnSurface(things []*kind, under Object, top float64, r *rand.
 		}
 		for range 12 {
 			at := rays.V(under.Center[0]+(r.Float64()-0.5)*free[0], top+k.h/2, under.Center[2]+(r.Float64()-0.5)*free[1])
-			if s.roomFor(at, w, d, top) {
+			if s.free(at, w, d, 0.03, top-0.05) {
 				s.addObject(k, at, turns, drawWord(r, k.tints))
 				return slices.Delete(slices.Clone(things), i, i+1)
 			}
@@ -194,21 +199,6 @@ func (s *Scene) outward(o Object) int {
 		}
 	}
 	return turns
-}
-
-// roomFor reports whether a footprint on a surface is free of other objects.
-func (s *Scene) roomFor(at rays.Vec, w, d, top float64) bool {
-	const gap = 0.03
-	for i := range s.objects {
-		o := &s.objects[i]
-		if o.Center[1]-o.Size[1]/2 < top-0.05 {
-			continue
-		}
-		if math.Abs(o.Center[0]-at.X) < (o.Size[0]+w)/2+gap && math.Abs(o.Center[2]-at.Z) < (o.Size[2]+d)/2+gap {
-			return false
-		}
-	}
-	return true
 }
 
 // substituteScene generates a substitute room for an unavailable scene and its tasks.

@@ -51,7 +51,7 @@ type detailer interface {
 	Details() map[string]any
 }
 
-// informerFor returns the Informer of an environment; the configuration is not used.
+// informerFor returns the Informer of an environment.
 // Wrappers with a method Unwrap, such as env.Judged, are removed first.
 //
 //   - An environment that implements Informer is returned itself.
@@ -59,7 +59,7 @@ type detailer interface {
 //     original environment, with those of Claiming (see env.Claimant) and Details (see
 //     detailer).
 //   - Otherwise it sends the sections found in the response.
-func informerFor(e env.Env, _ map[string]any) Informer {
+func informerFor(e env.Env) Informer {
 	e = env.Unwrap(e)
 	if in, ok := e.(Informer); ok {
 		return in

@@ -93,7 +93,7 @@ func TestInfoKeepsTheOrderOfTheOriginal(t *testing.T) {
 		require.NoError(t, err)
 		out, err := e.Step(context.Background(), c.text)
 		require.NoError(t, err)
-		got, err := pyjson.Append(nil, informerFor(e, config).StepInfo(out), pyjson.Lite)
+		got, err := pyjson.Append(nil, informerFor(e).StepInfo(out), pyjson.Lite)
 		require.NoError(t, err)
 		assert.Equal(t, c.want, string(got), c.env)
 	}
@@ -110,7 +110,7 @@ func TestLegacyInfo(t *testing.T) {
 		require.NoError(t, err)
 		out, err := e.Step(context.Background(), text)
 		require.NoError(t, err)
-		return decoded(t, informerFor(e, config).StepInfo(out))
+		return decoded(t, informerFor(e).StepInfo(out))
 	}
 	board := map[string]any{"desc": []any{"SF", "HG"}, "use_state_reward": true}
 	info := play("frozenlake", board, fmt.Sprintf(rich, "Left"))
@@ -156,7 +156,7 @@ func TestLegacyInfoSaysWhetherClaimsArePaid(t *testing.T) {
 		require.NoError(t, err)
 		out, err := e.Step(context.Background(), "nothing")
 		require.NoError(t, err)
-		assert.Equal(t, false, decoded(t, informerFor(e, config).StepInfo(out))["use_state_reward"], name)
+		assert.Equal(t, false, decoded(t, informerFor(e).StepInfo(out))["use_state_reward"], name)
 	}
 }
 
@@ -189,15 +189,15 @@ func TestInformerForEnvironmentsOfOthers(t *testing.T) {
 		Turn:       env.Metrics{"action_is_valid": 1, "distance": 1, "stage_0_success": 0, "score": 0.5},
 		Trajectory: env.Metrics{"success": 1}, Success: true,
 	}
-	got, err := pyjson.Append(nil, informerFor(bare{}, nil).StepInfo(out), pyjson.Lite)
+	got, err := pyjson.Append(nil, informerFor(bare{}).StepInfo(out), pyjson.Lite)
 	require.NoError(t, err)
 	assert.Equal(t, `{"llm_raw_response": "raw", "action_content": "go", "think_content": "t", "actions": ["go"], "format_correct": true, `+
 		`"metrics": {"turn_metrics": {"action_is_valid": true, "distance": 1.0, "score": 0.5, "stage_0_success": false}, "traj_metrics": {"success": true}}, "success": true}`,
 		string(got), "boolean metrics are recognised by their names")
 	p, err := reward.NewParser("free_think", reward.ParserOptions{Dialect: reward.Legacy})
 	require.NoError(t, err)
-	info := decoded(t, informerFor(parsing{parser: p}, nil).StepInfo(out))
+	info := decoded(t, informerFor(parsing{parser: p}).StepInfo(out))
 	assert.Equal(t, "<think>t</think><answer>go</answer>", info["llm_response"])
 	assert.Equal(t, true, info["is_format_rewarded"])
-	assert.Equal(t, Info{}, informerFor(bare{}, nil).ResetInfo())
+	assert.Equal(t, Info{}, informerFor(bare{}).ResetInfo())
 }

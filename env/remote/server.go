@@ -54,9 +54,6 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Inform == nil {
-		o.Inform = informerFor
-	}
 	s := &Server{o: o, log: o.Log, key: sha256.Sum256([]byte(o.APIKey)), quota: &quota{limit: o.MaxSessions},
 		metrics: newCounters(), stop: make(chan struct{})}
 	if s.log == nil {
@@ -159,7 +156,7 @@ func (s *Server) createEnv(one *session, f env.Factory, config map[string]any) (
 	if one.env == nil {
 		return errors.New("the factory returned no environment")
 	}
-	one.inform = s.o.Inform(one.env, config)
+	one.inform = informerFor(one.env)
 	return nil
 }
 

@@ -82,8 +82,6 @@ type ServerOptions struct {
 
 	// Seed is the seed from which seeds are drawn for resets without one.
 	Seed uint64
-	// Inform returns the Informer of a new environment. Nil is informerFor.
-	Inform func(e env.Env, config map[string]any) Informer
 	// Log receives sessions at the debug level, refusals and failures above it.
 	// Nil discards them.
 	Log *slog.Logger

@@ -22,6 +22,7 @@ import (
 	"vagen/policy/vlm"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
+	"vagen/reward/judge"
 	"vagen/reward/judge/client"
 	"vagen/rollout"
 	"vagen/rollout/gateway"
@@ -121,7 +122,7 @@ func TestMethodsOfZeroValuesSayWhatMakesThem(t *testing.T) {
 		{"client: Batches", third(z.batches.Complete(ctx, nil))},
 		{"client: the policy is nil", third(client.Over(nil, "", nil, nil))},
 		{"client: the block", second(client.New(nil, nil))},
-		{"client: the block", second(client.Judge(nil, nil))},
+		{"judge: the block", second((*judge.StateReward)(nil).Judge(nil))},
 		{"store: Writer", z.writer.Write(1)},
 		{"store: Gallery", z.gallery.Save("a", 1, nil)},
 		{"store: Reader", second(z.reader.Summaries())},

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/env"
 	"vagen/reward"
 )
 
@@ -38,6 +39,24 @@ type Model struct {
 	Scoring
 	Complete Completer    // must be set
 	Log      *slog.Logger // receives failures as warnings; nil discards them
+}
+
+// Judge returns the judge of the block: fixed rules, or a language model to which dial connects.
+func (s *StateReward) Judge(dial Dial) (env.Judge, error) {
+	if s == nil {
+		return nil, errors.New("judge: the block of the state reward is nil")
+	}
+	if rules := s.Rules(); rules != nil {
+		return rules, nil
+	}
+	if dial == nil {
+		return nil, errors.New("the scorer judge needs a language model, and none is configured here; the scorers rules and exact read claims by rules")
+	}
+	ask, err := dial(s)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{Scoring: s.NewScoring(), Complete: ask}, nil
 }
 
 // Score implements env.Judge. The prompts of a turn are sent in one call.

@@ -83,7 +83,7 @@ func OpenDialled(c *config.Config, dial judge.Dial, log *slog.Logger) (*env.Regi
 
 // SetJudge sets the judge of a block state_reward, which the environments share.
 func SetJudge(envs *env.Registry, s *judge.StateReward, dial judge.Dial) error {
-	j, err := client.Judge(s, dial)
+	j, err := s.Judge(dial)
 	if err == nil && envs == nil {
 		err = errors.New("the registry of environments is nil")
 	}

@@ -28,7 +28,7 @@ func Example() {
 	block.Service.Model = dir
 	models := &judges.Models{Options: vlm.Options{Backend: "go"}}
 	defer models.Close()
-	j, err := client.Judge(&block, models.Dial(client.Dial(nil)))
+	j, err := block.Judge(models.Dial(client.Dial(nil)))
 	check(err)
 	ctx, meter := client.WithMeter(context.Background())
 	scores, err := j.Score(ctx, []reward.Claim{{

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"vagen/env"
 	"vagen/internal/clock"
 	"vagen/internal/origin"
 	"vagen/internal/retry"
@@ -152,24 +151,6 @@ func Dial(log *slog.Logger) judge.Dial {
 		}
 		return c.Complete, nil
 	}
-}
-
-// Judge returns the judge of a block: fixed rules, or a language model to which dial connects.
-func Judge(block *judge.StateReward, dial judge.Dial) (env.Judge, error) {
-	if block == nil {
-		return nil, errNoBlock
-	}
-	if rules := block.Rules(); rules != nil {
-		return rules, nil
-	}
-	if dial == nil {
-		return nil, errors.New("client: dial is nil, must connect to the language model of the block")
-	}
-	ask, err := dial(block)
-	if err != nil {
-		return nil, err
-	}
-	return &judge.Model{Scoring: block.NewScoring(), Complete: ask}, nil
 }
 
 // Complete returns the answers to prompts in order. errs[i] is an *Error if there is no valid
