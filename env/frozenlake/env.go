@@ -14,13 +14,11 @@ import (
 
 // Names of the reward parts.
 const (
-	partSuccess     = "success"
-	partFormat      = "format"
-	partObservation = "observation"
-	partPrediction  = "prediction"
-	partHole        = "hole"
-	partProgress    = "progress"
-	partTurn        = "turn"
+	partSuccess  = "success"
+	partFormat   = "format"
+	partHole     = "hole"
+	partProgress = "progress"
+	partTurn     = "turn"
 )
 
 // Env is one live FrozenLake environment. It implements env.Env.
@@ -167,7 +165,8 @@ func (e *Env) addRewards(out *env.Outcome, before Cell, acted, valid, first bool
 	}
 	if formatted {
 		out.Reward.Add(partFormat, e.o.FormatReward)
-		e.addStateRewards(out, before)
+		turns.Describe(out, e.o.ObservationReward, e.o.PredictionReward, before, e.at, e.o.DescribeHoles,
+			e.level.describe)
 	}
 	if first && e.level.At(e.at) == Hole {
 		out.Reward.Add(partHole, -e.o.HolePenalty)
@@ -179,14 +178,6 @@ func (e *Env) addRewards(out *env.Outcome, before Cell, acted, valid, first bool
 	turns.Claim(&e.Base, out, "frozenlake", formatted, before, e.at, func(c *reward.Claim, at Cell) {
 		c.Truth = e.level.relations(at)
 	})
-}
-
-// addStateRewards adds the rewards for what the response says about the state.
-func (e *Env) addStateRewards(out *env.Outcome, before Cell) {
-	turns.Describe(out, partObservation, e.o.ObservationReward, func() string {
-		return e.level.describe(before, e.o.DescribeHoles)
-	})
-	turns.Describe(out, partPrediction, e.o.PredictionReward, func() string { return e.level.describe(e.at, false) })
 }
 
 func (e *Env) observe(moved []string, first bool) env.Observation {

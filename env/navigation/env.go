@@ -111,12 +111,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	e.setMetrics(&out, t, before)
 	e.setRewards(&out, t)
 	if out.Response.FormatCorrect && t.valid {
-		turns.Describe(&out, reward.SectionObservation, e.o.ObservationReward, func() string {
-			return e.describe(before, true)
-		})
-		turns.Describe(&out, reward.SectionPrediction, e.o.PredictionReward, func() string {
-			return e.describe(e.agent, false)
-		})
+		turns.Describe(&out, e.o.ObservationReward, e.o.PredictionReward, before, e.agent, true, e.describe)
 	}
 	out.Reward.Add(partTurn, -e.o.TurnCost)
 	turns.Claim(&e.Base, &out, "navigation", out.Response.FormatCorrect && t.valid, before, e.agent,

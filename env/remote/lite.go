@@ -287,15 +287,8 @@ func (s *Server) step(ctx context.Context, one *session, text string) (answer, e
 // images, so it must be called while the session is locked: the environment may reuse
 // their memory for the next observation.
 func (s *Server) answerWith(o env.Observation, more ...Field) (answer, error) {
-	a := answer{data: append(append(make(Info, 0, 1+len(more)), Field{"obs", o.Text}), more...)}
-	for i, img := range o.Images {
-		b, err := wire.EncodeImage(img, wire.Format(s.o.Images))
-		if err != nil {
-			return answer{}, fmt.Errorf("image %d of the observation: %w", i, err)
-		}
-		a.images = append(a.images, b)
-	}
-	return a, nil
+	images, err := wire.EncodeImages(o.Images, wire.Format(s.o.Images))
+	return answer{data: append(append(make(Info, 0, 1+len(more)), Field{"obs", o.Text}), more...), images: images}, err
 }
 
 // mapping returns an object of a request, empty if it is missing.

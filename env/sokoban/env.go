@@ -15,13 +15,11 @@ import (
 
 // Names of the reward parts.
 const (
-	partSuccess     = "success"
-	partFormat      = "format"
-	partObservation = "observation"
-	partPrediction  = "prediction"
-	partTurn        = "turn"
-	partMove        = "move" // legacy: the cost of moves
-	partBox         = "box"  // legacy: boxes that got on or off targets
+	partSuccess = "success"
+	partFormat  = "format"
+	partTurn    = "turn"
+	partMove    = "move" // legacy: the cost of moves
+	partBox     = "box"  // legacy: boxes that got on or off targets
 )
 
 // Env is one live Sokoban environment. It implements env.Env.
@@ -215,7 +213,8 @@ func (e *Env) addRewards(out *env.Outcome, before *Room, t turnResult) {
 	e.solved = e.solved || t.success
 	if formatted {
 		out.Reward.Add(partFormat, e.o.FormatReward)
-		e.addStateRewards(out, before)
+		turns.Describe(out, e.o.ObservationReward, e.o.PredictionReward, before, e.room, e.o.DescribeMoves,
+			(*Room).describe)
 	}
 	out.Reward.Add(partTurn, -e.o.TurnCost)
 	turns.Claim(&e.Base, out, "sokoban", formatted, before, e.room, func(c *reward.Claim, room *Room) {
@@ -229,14 +228,6 @@ func (e *Env) view() *Room {
 		return nil
 	}
 	return e.room.Clone()
-}
-
-// addStateRewards adds the rewards for what the response says about the state.
-func (e *Env) addStateRewards(out *env.Outcome, before *Room) {
-	turns.Describe(out, partObservation, e.o.ObservationReward, func() string {
-		return before.describe(e.o.DescribeMoves)
-	})
-	turns.Describe(out, partPrediction, e.o.PredictionReward, func() string { return e.room.describe(false) })
 }
 
 func (e *Env) observe(moved []string, first bool) env.Observation {

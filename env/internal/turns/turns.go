@@ -115,16 +115,21 @@ func (b *Base) FormatText() string {
 	return b.Texts.Format(b.parser, b.Prompt.Format)
 }
 
-// Describe rewards a section that describes the state in an environment's vocabulary:
-// the share of correct words times the weight, as a part named after the section. With
-// weight 0 it does nothing.
-func Describe(out *env.Outcome, section string, weight float64, truth func() string) {
-	if weight == 0 {
-		return
+// Describe rewards sections that describe the state before and after the turn in an
+// environment's vocabulary: the share of correct words times the weight, as a part named
+// after the section. A section with weight 0 is left out. more is of the observation, which
+// may be described by more than the prediction.
+func Describe[S any](out *env.Outcome, observation, prediction float64, before, after S, more bool,
+	describe func(state S, more bool) string) {
+	score := func(section string, weight float64, state S, more bool) {
+		if weight != 0 {
+			score := words.Score(out.Response.Sections[section], describe(state, more))
+			out.Turn[section+"_score"] = score
+			out.Reward.Add(section, weight*score)
+		}
 	}
-	score := words.Score(out.Response.Sections[section], truth())
-	out.Turn[section+"_score"] = score
-	out.Reward.Add(section, weight*score)
+	score(reward.SectionObservation, observation, before, more)
+	score(reward.SectionPrediction, prediction, after, false)
 }
 
 // Claim attaches a response's statements to the outcome for a judge, if judged state

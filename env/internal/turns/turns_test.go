@@ -34,9 +34,13 @@ func judged() options.Ruled {
 
 func TestDescribePaysTheShareOfRightWords(t *testing.T) {
 	out := said(map[string]string{"observation": "goal up left same"})
-	Describe(&out, "observation", 0.5, func() string { return "goal up right same" })
-	Describe(&out, "prediction", 0.5, func() string { return "goal up" })
-	Describe(&out, "observation", 0, func() string { panic("not paid") })
+	Describe(&out, 0.5, 0.25, "goal up right", "goal up", true, func(state string, more bool) string {
+		if more {
+			return state + " same"
+		}
+		return state
+	})
+	Describe(&out, 0, 0, "", "", true, func(string, bool) string { panic("not paid") })
 	require.Equal(t, reward.Parts{{Name: "observation", Value: 0.375}}, out.Reward)
 	require.Equal(t, env.Metrics{"observation_score": 0.75, "prediction_score": 0}, out.Turn)
 }

@@ -2,7 +2,6 @@ package openenv
 
 import (
 	"encoding/base64"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -21,15 +20,8 @@ type observed struct {
 
 // observe encodes the images of what an environment shows.
 func (s *Server) observe(o env.Outcome, played bool) (*observed, error) {
-	a := &observed{o, make([][]byte, len(o.Observation.Images)), played}
-	for i, img := range o.Observation.Images {
-		b, err := wire.EncodeImage(img, wire.Format(s.o.Images))
-		if err != nil {
-			return nil, fmt.Errorf("image %d of the observation: %w", i, err)
-		}
-		a.images[i] = b
-	}
-	return a, nil
+	images, err := wire.EncodeImages(o.Observation.Images, wire.Format(s.o.Images))
+	return &observed{o, images, played}, err
 }
 
 // MarshalJSON implements json.Marshaler.

@@ -49,6 +49,18 @@ func EncodeImage(img image.Image, f Format) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// EncodeImages returns the bytes of the images of an observation.
+func EncodeImages(images []image.Image, f Format) ([][]byte, error) {
+	files := make([][]byte, len(images))
+	for i, img := range images {
+		var err error
+		if files[i], err = EncodeImage(img, f); err != nil {
+			return nil, fmt.Errorf("image %d of the observation: %w", i, err)
+		}
+	}
+	return files, nil
+}
+
 // quickPNG encodes opaque images with the fast encoder of this package, if it can.
 func quickPNG(img image.Image) ([]byte, bool) {
 	var pix []byte
