@@ -20,7 +20,7 @@ func (s *Sequence) PlaceTurnRewards(dst []float32, rewards []float64, final floa
 		return dst, fmt.Errorf("mask: turn rewards: final: %v: %w", final, ErrNotFinite)
 	}
 	n := len(dst)
-	dst = zeros(dst, s.Len())
+	dst = append(dst, make([]float32, s.Len())...)
 	for p := range s.Pieces {
 		if p.Turn < 0 {
 			continue
@@ -38,8 +38,4 @@ func (s *Sequence) PlaceTurnRewards(dst []float32, rewards []float64, final floa
 func storable(x float64) bool {
 	y := float32(x)
 	return y-y == 0
-}
-
-func zeros(dst []float32, n int) []float32 {
-	return append(dst, make([]float32, n)...)
 }

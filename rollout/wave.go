@@ -17,12 +17,6 @@ type wave struct {
 	single   bool       // its only episode has nothing to wait for but its own calls
 }
 
-// collect records that an environment has answered.
-func (w *wave) collect(l *live) {
-	l.running = false
-	w.running--
-}
-
 // wait waits for the environments of the wave. With a positive patience it returns
 // after that time, as soon as an episode is ready to continue.
 func (w *wave) wait(patience time.Duration) {
@@ -36,7 +30,8 @@ func (w *wave) wait(patience time.Duration) {
 	for w.running > 0 && !(expired && w.ready()) {
 		select {
 		case l := <-w.arrived:
-			w.collect(l)
+			l.running = false
+			w.running--
 		case <-over:
 			expired = true
 		}

@@ -40,7 +40,7 @@ var levelOptions = []string{
 // that use the seed modulo the number of their tasks, or that try another seed when
 // one gives no room.
 func Overlaps(a, b []Episode, levelKeys ...string) []Overlap {
-	l := newLevels(levelKeys)
+	l := &levels{keys: append(slices.Clone(levelOptions), levelKeys...), seen: map[uintptr]*level{}}
 	type start struct {
 		env  string
 		seed int64
@@ -106,10 +106,6 @@ func (a *level) agrees(b *level) bool {
 type levels struct {
 	keys []string
 	seen map[uintptr]*level // by configuration
-}
-
-func newLevels(keys []string) *levels {
-	return &levels{keys: append(slices.Clone(levelOptions), keys...), seen: map[uintptr]*level{}}
 }
 
 func (l *levels) of(e *Episode) *level {

@@ -11,10 +11,6 @@ type pool struct {
 	stop chan struct{} // closed to end the waiting goroutines
 }
 
-func newPool(stop chan struct{}) *pool {
-	return &pool{work: make(chan func()), idle: make(chan struct{}, maxIdle), stop: stop}
-}
-
 // run starts f and returns.
 func (c *pool) run(f func()) {
 	select {

@@ -64,7 +64,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	}
 	s.lite, s.legacy = newSessions(s.quota), newSessions(s.quota)
 	s.base, s.cancel = context.WithCancel(context.Background())
-	s.pool = newPool(s.stop)
+	s.pool = &pool{work: make(chan func()), idle: make(chan struct{}, maxIdle), stop: s.stop}
 	s.route()
 	if o.SessionTimeout > 0 || o.LegacyTimeout > 0 {
 		s.sweep.Go(s.sweeper)
