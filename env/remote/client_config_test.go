@@ -70,7 +70,8 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 	}{
 		{nil, "base_urls: none is given"},
 		{map[string]any{"base_urls": 5}, `option "base_urls": bad option: 5 (int), must be a list`},
-		{map[string]any{"base_urls": []any{"http://a", 5}}, `option "base_urls[1]": bad option: 5 (int), must be a text`},
+		{map[string]any{"base_urls": []any{"http://a", 5}},
+			`option "base_urls[1]": bad option: 5 (int), must be a text`},
 		{map[string]any{"base_urls": "localhost:8000"}, "not of the form http://host:port"},
 		{map[string]any{"base_urls": "http://a?x=1"}, "ends in a query"},
 		{map[string]any{"base_urls": "http://u:secret@a b"}, "base_urls: one is not a URL"},

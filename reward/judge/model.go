@@ -50,7 +50,8 @@ func (s *StateReward) Judge(dial Dial) (env.Judge, error) {
 		return rules, nil
 	}
 	if dial == nil {
-		return nil, errors.New("the scorer judge needs a language model, and none is configured here; the scorers rules and exact read claims by rules")
+		return nil, errors.New("the scorer judge needs a language model, and none is configured here; " +
+			"the scorers rules and exact read claims by rules")
 	}
 	ask, err := dial(s)
 	if err != nil {

@@ -31,7 +31,8 @@ func (d *Difference) String() string {
 }
 
 func newDifference(episode int, what string, was, is any) *Difference {
-	return &Difference{Episode: episode, Turn: -1, Row: -1, Token: -1, What: what, Was: fmt.Sprint(was), Is: fmt.Sprint(is)}
+	return &Difference{Episode: episode, Turn: -1, Row: -1, Token: -1, What: what, Was: fmt.Sprint(was),
+		Is: fmt.Sprint(is)}
 }
 
 // FirstDifference compares all that a file would store of episodes, one by one: their tokens and the tokens'

@@ -44,7 +44,8 @@ func rewrite(t *testing.T, o *rollout.Trajectory, pieces ...[]int32) {
 
 // TestTheFirstDifferenceIsFound changes an episode in one place at a time.
 func TestTheFirstDifferenceIsFound(t *testing.T) {
-	d, err := FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)}, []*rollout.Trajectory{twoTurns(t), twoTurns(t)})
+	d, err := FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)},
+		[]*rollout.Trajectory{twoTurns(t), twoTurns(t)})
 	require.NoError(t, err)
 	require.Nil(t, d)
 	for want, spoil := range map[string]func(*rollout.Trajectory){

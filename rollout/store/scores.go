@@ -24,17 +24,17 @@ type Scores struct {
 	Index int `parquet:"index"` // of the episode
 	Row   int `parquet:"row"`   // index into Trajectory.Rows
 
-	OldLogProbs []float32 `parquet:"old_log_probs,list"` // under the policy before the update, at the temperature of training
+	OldLogProbs []float32 `parquet:"old_log_probs,list"` // under the policy before the update, at training's temperature
 	Reference   []float32 `parquet:"reference,list"`     // log-probs under the reference policy
 	Values      []float32 `parquet:"values,list"`        // of the critic
 	Entropy     []float32 `parquet:"entropy,list"`       // of the policy's next-token distribution, in nats
-	Rewards     []float32 `parquet:"rewards,list"`       // that the estimator got: shaped, with the KL penalty if there is one
+	Rewards     []float32 `parquet:"rewards,list"`       // that the estimator got: shaped, with any KL penalty
 	Advantages  []float32 `parquet:"advantages,list"`    // of the estimator, before a filter scales them
 	Returns     []float32 `parquet:"returns,list"`
 
 	Loss   []bool `parquet:"loss,list"`   // tokens whose policy loss counts
 	Value  []bool `parquet:"value,list"`  // tokens that the critic is trained on
-	Scored []bool `parquet:"scored,list"` // tokens with OldLogProbs, Reference, Values and Entropy, which are 0 elsewhere
+	Scored []bool `parquet:"scored,list"` // tokens with OldLogProbs, Reference, Values and Entropy; others have 0
 }
 
 // scores is a row of the file.

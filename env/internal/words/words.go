@@ -98,7 +98,8 @@ func FormatOf(p *reward.Parser, contents map[string]string) string {
 	for _, name := range p.Sections() {
 		what = append(what, "<"+p.Tag(name)+"> holds "+content(contents, name))
 	}
-	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "."
+	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " +
+		strings.Join(what, ", ") + "."
 }
 
 // otherText describes other text that a response may contain, "" if none.
