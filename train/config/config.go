@@ -82,7 +82,7 @@ type EnvConfig struct {
 
 // ModelConfig sets how the model is executed.
 type ModelConfig struct {
-	Backend      string `yaml:"backend" oneof:"auto xla cuda go" doc:"auto, xla, cuda or go"`
+	Backend      string `yaml:"backend" oneof:"auto xla cuda go" doc:"auto (XLA on the CPU, or go where that is not available), xla, cuda (GPUs) or go"`
 	Devices      int    `yaml:"devices" resume:"devices" doc:"devices of this machine that train, score and generate together: 1, 2, 4 or 8; 0 is all GPUs, or one on a CPU. Several devices give the same bytes as one with same_bytes"`
 	SameBytes    bool   `yaml:"same_bytes" resume:"devices" doc:"divide work on one device as on several, so that a run has the same bytes on 1, 2, 4 and 8 devices and can resume on another number of them; always on with several devices. On one device it needs more time and memory"`
 	Nodes        int    `yaml:"num_nodes" resume:"devices" doc:"processes, the ranks of MPI, on one host or several, that train one model together: 1, 2, 4 or 8, times model.devices at most 8, and the number that mpirun or srun starts. All have the same command; rank 0 plays the episodes, writes the folder of the run and trains, the others take part in scoring and updates. A run has the same bytes as one process with same_bytes"`
@@ -322,12 +322,12 @@ type CriticConfig struct {
 // TrainerConfig sets the length of training, and what is validated, logged and saved.
 type TrainerConfig struct {
 	Stage         string   `yaml:"stage" owner:"trainer" oneof:"rl sft sft+rl" doc:"rl, sft (supervised training only, as vagen sft does), or sft+rl: supervised training in the folder sft of the run, followed by reinforcement learning from its result"`
-	Steps         int      `yaml:"total_training_steps" owner:"trainer" null:"-1" count:"0" doc:"training steps; null, or unset with train_files, makes total_epochs passes over data.train_files"`
-	Epochs        int      `yaml:"total_epochs" owner:"trainer" count:"positive" doc:"passes over data.train_files when total_training_steps is null"`
+	Steps         int      `yaml:"total_training_steps" owner:"trainer" null:"-1" count:"0" noted:"trainer.stage is sft, which has its own in group sft" doc:"training steps; null, or unset with train_files, makes total_epochs passes over data.train_files"`
+	Epochs        int      `yaml:"total_epochs" owner:"trainer" count:"positive" noted:"trainer.stage is sft, which has its own in group sft" doc:"passes over data.train_files when total_training_steps is null"`
 	Project       string   `yaml:"project_name" owner:"run" resume:"free" doc:"first part of the run folder's name"`
 	Experiment    string   `yaml:"experiment_name" owner:"run" resume:"free" doc:"second part of the run folder's name"`
-	TestFreq      int      `yaml:"test_freq" owner:"trainer" doc:"validate every test_freq steps; 0 or less disables it"`
-	SaveFreq      int      `yaml:"save_freq" owner:"checkpoint" doc:"save a checkpoint every save_freq steps and at the end; 0 saves only at the end, -1 never"`
+	TestFreq      int      `yaml:"test_freq" owner:"trainer" noted:"trainer.stage is sft, which has its own in group sft" doc:"validate every test_freq steps; 0 or less disables it"`
+	SaveFreq      int      `yaml:"save_freq" owner:"checkpoint" noted:"trainer.stage is sft, which has its own in group sft" doc:"save a checkpoint every save_freq steps and at the end; 0 saves only at the end, -1 never"`
 	ValBefore     bool     `yaml:"val_before_train" owner:"trainer" doc:"validate before the first step"`
 	CriticWarmup  int      `yaml:"critic_warmup" owner:"trainer" count:"0" doc:"first step, counted from 1, that trains the policy; the steps before it train only the critic. 0 and 1 train both from the beginning"`
 	MaxSkipped    int      `yaml:"max_skipped_updates" owner:"trainer" count:"positive" doc:"stop after this many consecutive skipped optimiser steps"`

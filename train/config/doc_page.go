@@ -64,8 +64,7 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 // configRules are the rules for combining the parts of a configuration.
 const configRules = `## Rules
 
-- ` + "`system: legacy`, `lite` or `next`" + ` selects the defaults and the names of that generation of VAGEN: ` + "`gae` and `grpo`" + ` of lite and next are
-  ` + "`lite_gae` and `lite_grpo`" + ` here, ` + "`bi_level_gae`" + ` of next is ` + "`trajectory_bi_level_gae`" + `. Presets set ` + "`system`" + `. A file with keys of one
+- ` + "`system: legacy`, `lite` or `next`" + ` selects the defaults and the names of that generation of VAGEN. Presets set ` + "`system`" + `. A file with keys of one
   generation and without ` + "`system`" + ` is read with this library's defaults; a warning names those that differ. So does a preset with the ` + "`system`" + ` of another
   generation.
 - Maps such as ` + "`env.config` and `filter.filter_kwargs`" + ` are merged: a file or an override adds entries to those of a preset. A null
@@ -77,7 +76,5 @@ const configRules = `## Rules
   gives it a value that differs from the default. Settings that the original's files always contain are accepted with a note. A
   preset's settings for its estimator return to the default if another estimator is chosen. In a file with every key, as a run
   writes it, such settings are warnings.
-- ` + "`actor_rollout_ref.rollout.name: vllm` or `sglang`" + ` generates on the servers in ` + "`actor_rollout_ref.rollout.engine.addresses`" + `. Without
-  servers these names and ` + "`hf`" + ` load with a warning: generation runs in this process.
 
 `

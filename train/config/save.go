@@ -95,8 +95,8 @@ func (v *validator) saving(c *Config) {
 	if strings.TrimPrefix(t.BestMetric, "-") == "" {
 		v.Say("{trainer.best_actor_metric} is %q, must name a metric", t.BestMetric)
 	}
-	if t.BestActor && t.TestFreq <= 0 && !t.ValBefore {
-		v.Say("{trainer.save_best_actor} needs validations, but {trainer.test_freq} is %d", t.TestFreq)
+	if group, test, _ := c.frequencies(); t.BestActor && test <= 0 && (t.Stage == StageSFT || !t.ValBefore) {
+		v.Say("{trainer.save_best_actor} needs validations, but {%s.test_freq} is %d", group, test)
 	}
 	v.hub(c)
 }
@@ -114,8 +114,9 @@ func (v *validator) hub(c *Config) {
 	if h.Freq == nil {
 		return
 	}
-	if s := c.Trainer.SaveFreq; s < 1 || *h.Freq%s != 0 {
-		v.Say("{huggingface_hub.hf_save_freq} is %d, must be a multiple of {trainer.save_freq}, which is %d", *h.Freq, s)
+	if group, _, save := c.frequencies(); save < 1 || *h.Freq%save != 0 {
+		v.Say("{huggingface_hub.hf_save_freq} is %d, must be a multiple of {%s.save_freq}, which is %d", *h.Freq,
+			group, save)
 	}
 	if len(h.Contents) == 0 {
 		v.Say("{huggingface_hub.upload_contents} is empty, must contain hf_model or adapter")

@@ -33,7 +33,7 @@ type SFTConfig struct {
 	GradClip    float64     `yaml:"grad_clip" range:"0,1e+12" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
 	Steps       int         `yaml:"total_training_steps" null:"-1" count:"positive" doc:"optimiser steps of the supervised stage; null makes total_epochs passes over the examples"`
 	Epochs      int         `yaml:"total_epochs" count:"positive" doc:"passes over the examples if total_training_steps is null. Those that sft.truncation drops, or that have no token with a weight, count too, so that there are a few more passes"`
-	TestFreq    int         `yaml:"test_freq" doc:"compute sft/val_loss every test_freq steps, before the first step and after the last one; 0 or less disables it"`
+	TestFreq    int         `yaml:"test_freq" doc:"compute sft/val_loss every test_freq steps, before the first step and after the last one; 0 or less disables it, but not val_fraction"`
 	SaveFreq    int         `yaml:"save_freq" doc:"save a checkpoint every save_freq steps and at the end; 0 saves only at the end, -1 never"`
 }
 
@@ -95,6 +95,15 @@ func (c *Config) Reinforced(model string) Config {
 	r := *c
 	r.Trainer.Stage, r.SFT, r.Agent.Model.Path = StageRL, defaultSFT(), model
 	return r
+}
+
+// frequencies returns the steps between validations and between checkpoints, and the group of their keys. Those of
+// trainer.stage sft+rl are of its second stage.
+func (c *Config) frequencies() (group string, test, save int) {
+	if c.Trainer.Stage == StageSFT {
+		return "sft", c.SFT.TestFreq, c.SFT.SaveFreq
+	}
+	return "trainer", c.Trainer.TestFreq, c.Trainer.SaveFreq
 }
 
 func defaultSFT() SFTConfig {

@@ -97,13 +97,14 @@ func defaultAlarms() AlarmConfig {
 // stability checks the stability settings.
 func (v *validator) stability(c *Config) {
 	s := &c.Stability
-	if s.Spike.Metric != "" && s.Spike.Action == ActionRollback && c.Trainer.SaveFreq < 1 {
-		v.Say("{stability.spike.action} is rollback, but {trainer.save_freq} is %d: there is no checkpoint to return to",
-			c.Trainer.SaveFreq)
+	group, test, save := c.frequencies()
+	if s.Spike.Metric != "" && s.Spike.Action == ActionRollback && save < 1 {
+		v.Say("{stability.spike.action} is rollback, but {%s.save_freq} is %d: there is no checkpoint to return to",
+			group, save)
 	}
-	if s.Early.Metric != "" && c.Trainer.TestFreq < 1 {
-		v.Say("{stability.early_stopping.metric} is set, but {trainer.test_freq} is %d: nothing is validated during training",
-			c.Trainer.TestFreq)
+	if s.Early.Metric != "" && test < 1 {
+		v.Say("{stability.early_stopping.metric} is set, but {%s.test_freq} is %d: "+
+			"nothing is validated during training", group, test)
 	}
 	if s.Early.Metric != "" && strings.TrimPrefix(s.Early.Metric, "-") == "" {
 		v.Say("{stability.early_stopping.metric} is %q, must name a metric", s.Early.Metric)

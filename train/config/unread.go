@@ -64,6 +64,7 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 	c.unreadNoted(r, when)
 	if s := &c.SFT; c.Trainer.Stage != StageRL {
 		when(len(s.ValFiles) > 0, "sft.val_files", "give the examples for validation", "sft.val_fraction")
+		when(s.TestFreq <= 0, "sft.test_freq", fmt.Sprintf("is %d: nothing is validated", s.TestFreq), "sft.val_files")
 		when(s.Steps != StepsFromEpochs, "sft.total_training_steps", fmt.Sprintf("is %d, which overrides it", s.Steps), "sft.total_epochs")
 		optim("sft.optim", &s.Optim)
 	}

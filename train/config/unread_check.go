@@ -110,6 +110,8 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 		"neither trainer.rollout_data_dir nor trainer.validation_data_dir is set, so no images are stored")
 	say(c.Trainer.Logs(LogWandB), "trainer.logger", "",
 		"W&B is not contacted; metrics.jsonl has everything, and docs/results.md shows how to bring it into W&B")
+	say(c.Trainer.GPUs > 0 && c.Model.Backend == "auto", "trainer.n_gpus_per_node", "model.backend",
+		"model.backend is auto, which is the CPU: set it to cuda to train on GPUs")
 	if c.Trainer.Stage == StageSFT { // which reads none of the others
 		return out
 	}

@@ -259,6 +259,7 @@ func TestSettingsThatOthersSwitchOffAreNotSilent(t *testing.T) {
 	const (
 		actor, val = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout.val_kwargs."
 		shared     = " critic.kind=shared"
+		taught     = " trainer.stage=sft sft.train_files=[a.jsonl]"
 		block      = " env.config.state_reward.state_estimation.enable=true env.config.state_reward.scorer=rules"
 		servers    = " actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.engine.addresses=[http://h:1]"
 	)
@@ -279,7 +280,9 @@ func TestSettingsThatOthersSwitchOffAreNotSilent(t *testing.T) {
 		"trainer.log_image.disk_quota_mb=1", "huggingface_hub.private=true", "huggingface_hub.upload_contents=[adapter]",
 		"model.cache_tokens=9" + servers, "model.tokens_per_call=2" + servers, "model.draft_tokens=1" + servers,
 		"model.node_timeout=9", "model.part_per_device=true model.devices=1", "model.shard_weights=true model.devices=1",
-		"model.compile_cache=off model.backend=go", "filter.filter_kwargs.top_p=0.5",
+		"model.compile_cache=off model.backend=go", "filter.filter_kwargs.top_p=0.5", "trainer.n_gpus_per_node=4",
+		"trainer.total_training_steps=3" + taught, "trainer.total_epochs=3" + taught, "trainer.test_freq=3" + taught,
+		"trainer.save_freq=3" + taught, "sft.val_files=[b.jsonl] sft.test_freq=0" + taught,
 	}
 	for _, set := range noted {
 		args := strings.Fields(set)

@@ -87,7 +87,6 @@ func TestASpikeOfTheSupervisedStageGetsOtherExamples(t *testing.T) {
 	c := config.Default()
 	c.Trainer.Stage, c.SFT.TrainFiles = config.StageSFT, []string{path}
 	c.SFT.Batch, c.SFT.Steps, c.SFT.TestFreq, c.SFT.ValFraction, c.SFT.SaveFreq = 4, 4, 0, 0, 2
-	c.Trainer.SaveFreq = 2
 	c.Stability.Spike = config.SpikeConfig{Metric: "sft/grad_norm", Window: 4, Deviations: 20, Action: "rollback",
 		MaxRollbacks: 1}
 	b := traintest.Guesser()
