@@ -52,5 +52,6 @@ func (o *Options) Validate() error {
 		c.Bad("max_actions_per_step", "%d, must be 1", o.MaxActions)
 	}
 	options.CheckEnvName(c, o.EnvName, "blackjack")
+	options.Unread(c, env.Legacy, *o, DefaultOptions())
 	return c.Err()
 }

@@ -77,6 +77,11 @@ func TestEveryOptionIsHonouredRefusedOrNoted(t *testing.T) {
 				require.ErrorContains(t, err, fmt.Sprintf("%q", name), what)
 				require.ErrorContains(t, err, "leave it out", what)
 			}
+			if other := tag.Get("with"); other != "" {
+				err := refusal(k, map[string]any{name: changed(k, name, "")})
+				require.ErrorContains(t, err, name+`": bad option: `, what)
+				require.ErrorContains(t, err, "which has no effect, as "+other+" is false", what)
+			}
 			readers := strings.Fields(tag.Get("rules"))
 			// svg has other rules
 			if slices.ContainsFunc(k.Rules, func(rules string) bool { return slices.Contains(readers, rules) }) {

@@ -31,8 +31,8 @@ func LegacyTokens() []string { return []string{"<think>", "</think>", "<answer>"
 // a perfect claim. Under the lite rules there is none.
 type StateReward struct {
 	UseStateReward      bool    `option:"use_state_reward"`
-	GroundingWeight     float64 `option:"grounding_reward_weight"`
-	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
+	GroundingWeight     float64 `option:"grounding_reward_weight" with:"use_state_reward"`
+	WorldModelingWeight float64 `option:"worldmodeling_reward_weight" with:"use_state_reward"`
 }
 
 // Ruled holds the options of the environments with the rule sets Lite, Legacy and Next.

@@ -63,6 +63,7 @@ func Check(name string, o ...any) *field.Checks {
 // rule set. Fields of the struct o say so by a tag besides that of the name:
 //
 //	rules:"lite next"   read under these rules alone
+//	with:"option"       read if that option is true
 //	unread:"why"        never read; old configurations have it
 //	noted:"why"         never read, and accepted with any value
 func Unread[O any](c *field.Checks, rules env.Rules, o, defaults O) {
@@ -76,6 +77,11 @@ func Unread[O any](c *field.Checks, rules env.Rules, o, defaults O) {
 		if readers := strings.Fields(f.Tag.Get("rules")); len(readers) > 0 && !slices.Contains(readers, string(rules)) {
 			c.Bad(name, "%v, which has no effect under the %s rules; leave it out, or choose the rules %s", value, rules,
 				strings.Join(readers, " or "))
+		}
+		for other, g := range field.Named(got.Type(), "option") {
+			if other == f.Tag.Get("with") && !got.FieldByIndex(g.Index).Bool() {
+				c.Bad(name, "%v, which has no effect, as %s is false; leave it out", value, other)
+			}
 		}
 		if why := f.Tag.Get("unread"); why != "" {
 			c.Bad(name, "%v, which has no effect: %s; leave it out", value, why)
