@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"vagen/env/builtin"
@@ -27,6 +28,8 @@ type reading struct {
 	split   string
 	base    int64
 	any     bool
+
+	halved, listed bool // a file is a legacy one, a file is a list of environments
 }
 
 func (r *reading) flags(f *flag.FlagSet) {
@@ -37,30 +40,37 @@ func (r *reading) flags(f *flag.FlagSet) {
 	f.BoolVar(&r.any, "any-env", false, "accept names of environments that the library does not have")
 }
 
-func (r *reading) load(ctx context.Context, c *cli.Call, path string) ([]dataset.Episode, error) {
+// load reads a file, and the one with which it must share no level, "" for none. It refuses flags that neither needs.
+func (r *reading) load(ctx context.Context, path, against string) (episodes, others []dataset.Episode, err error) {
 	if r.options.Legacy.Split = dataset.Split(r.split); r.split != "train" && r.split != "test" {
-		return nil, cli.Usagef("--split is %q, must be train or test", r.split) // also where the file has no halves
+		return nil, nil, cli.Usagef("--split is %q, must be train or test", r.split)
 	}
 	if !r.any {
 		r.options.Known = builtin.Registry().Names()
 	}
+	if episodes, err = r.read(ctx, path); err == nil && against != "" {
+		others, err = r.read(ctx, against)
+	}
+	switch {
+	case err != nil:
+	case !r.halved && (r.split == "test" || r.options.Legacy.Separate):
+		err = cli.Usagef("--split test or --separate is set, but %s is no legacy file, the only kind with splits", path)
+	case !r.listed && r.base != 0:
+		err = cli.Usagef("--base-seed is set, but %s is no list of environments, the only kind with drawn seeds", path)
+	}
+	return episodes, others, err
+}
+
+func (r *reading) read(ctx context.Context, path string) ([]dataset.Episode, error) {
 	episodes, err := dataset.Load(ctx, path, r.base, r.options)
 	if errors.Is(err, dataset.ErrFile) || errors.Is(err, os.ErrNotExist) {
 		return nil, cli.Usagef("%w", err)
 	}
+	if !strings.EqualFold(filepath.Ext(path), ".parquet") {
+		legacy := len(episodes) == 0 || episodes[0].Legacy // a list has episodes
+		r.halved, r.listed = r.halved || legacy, r.listed || !legacy
+	}
 	return episodes, err
-}
-
-// checkDisjoint checks that a dataset shares no level with that of another file.
-func (r *reading) checkDisjoint(ctx context.Context, c *cli.Call, episodes []dataset.Episode, other string) error {
-	if other == "" {
-		return nil
-	}
-	others, err := r.load(ctx, c, other)
-	if err != nil {
-		return err
-	}
-	return dataset.Disjoint(episodes, others)
 }
 
 func datasetBuild() *cli.Command {
@@ -83,14 +93,14 @@ parquet file has the columns of the original system, which can also read it.`,
 				if _, err := os.Lstat(c.Args[1]); err == nil && !*force {
 					return cli.Usagef("%s exists; --force replaces it", c.Args[1])
 				}
-				episodes, err := r.load(ctx, c, c.Args[0])
+				episodes, others, err := r.load(ctx, c.Args[0], *against)
 				if err != nil {
 					return err
 				}
 				if err := checkSeeds(c.Args[0], episodes); err != nil {
 					return err
 				}
-				if err := r.checkDisjoint(ctx, c, episodes, *against); err != nil {
+				if err := dataset.Disjoint(episodes, others); err != nil {
 					return err
 				}
 				if err := dataset.SaveParquet(c.Args[1], episodes, o); err != nil {
@@ -147,7 +157,7 @@ func datasetShow() *cli.Command {
 			against := f.String("against", "", "`file` whose levels must not be in this one; the command fails if they are")
 			asJSON := f.Bool("json", false, "write JSON: a list of environments or, with --episodes, of episodes")
 			return func(ctx context.Context, c *cli.Call) error {
-				episodes, err := r.load(ctx, c, c.Args[0])
+				episodes, others, err := r.load(ctx, c.Args[0], *against)
 				if err != nil {
 					return err
 				}
@@ -159,7 +169,7 @@ func datasetShow() *cli.Command {
 				if err != nil {
 					return err
 				}
-				return r.checkDisjoint(ctx, c, episodes, *against)
+				return dataset.Disjoint(episodes, others)
 			}
 		},
 	}

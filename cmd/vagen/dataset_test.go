@@ -65,6 +65,13 @@ func TestInvalidDatasetsAreRefused(t *testing.T) {
 	require.Contains(t, refuse(t, "dataset", "build", in, "a.csv"), "does not end in .parquet")
 	require.Contains(t, refuse(t, "dataset", "show", in, "--split", "tset"), `--split is "tset", must be train or test`)
 	require.Contains(t, refuse(t, "dataset", "build", in), "FILE.yaml FILE.parquet")
+	list, legacy := file(t, "a.yaml", lakes), file(t, "b.yaml", "env1: {env_name: frozenlake, test_size: 2}\n")
+	for _, flag := range []string{"--separate", "--split=test"} {
+		require.Contains(t, refuse(t, "dataset", "show", list, flag), list+" is no legacy file")
+		succeed(t, "dataset", "show", list, flag, "--against", legacy)
+	}
+	require.Contains(t, refuse(t, "dataset", "show", legacy, "--base-seed", "3"), legacy+" is no list of environments")
+	succeed(t, "dataset", "show", list, "--base-seed", "3")
 	mine := file(t, "a.yaml", "envs: [{name: Mine, n_envs: 1}]")
 	require.Contains(t, refuse(t, "dataset", "show", mine), `"Mine"`)
 	require.Contains(t, succeed(t, "dataset", "show", mine, "--any-env"), "Mine")

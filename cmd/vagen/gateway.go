@@ -33,8 +33,8 @@ The model is a folder, or with --engine behind servers of vLLM or SGLang. key=va
 the options constraints, reward_command, reward_timeout and host of the environment agent.
 A token is required if other machines can reach the address; see docs/agents.md.
 
-On SIGTERM or Ctrl-C no further episode is opened, those that are played go on for up to
---drain-timeout, and what has ended is written.
+On SIGTERM or Ctrl-C no further episode is opened, open ones continue for up to
+--drain-timeout, and those that have ended are written.
 
   vagen gateway --model DIR --out episodes constraints=count`,
 		Setup: func(f *flag.FlagSet) cli.Run {
@@ -69,7 +69,7 @@ func (g *gatewayOptions) flags(f *flag.FlagSet) {
 	f.StringVar(&g.out, "out", "", "`folder` for the episodes")
 	f.StringVar(&g.addr, "addr", "127.0.0.1:8001", "`address` to listen on; port 0 selects a free port")
 	g.token = keyFlags(f, "token", "token that clients must send")
-	f.IntVar(&g.open, "episodes", 64, "maximum open episodes; clients that want more are told to come back")
+	f.IntVar(&g.open, "episodes", 64, "maximum open episodes; requests for more get status 429")
 	f.IntVar(&g.perFile, "per-file", 16, "episodes of a file")
 	f.IntVar(&g.player.MaxTurns, "max-turns", 100, "maximum answers of an episode")
 	s := &g.player.Sampling
