@@ -1,5 +1,5 @@
-// Quickstart trains a small vision-language agent from random weights, on a laptop's
-// CPU, until it solves unseen levels of FrozenLake, Sokoban or Navigation.
+// Quickstart trains a small vision-language agent from random weights on a CPU, and plays unseen levels of
+// FrozenLake, Sokoban or Navigation.
 //
 // It makes a Qwen2.5-VL of half a million parameters (for Navigation, which it plays as text,
 // a Qwen2 of fewer), shows it scripted episodes until it knows how to answer, and then lets
@@ -77,7 +77,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	f := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	f.SetOutput(w)
 	f.Uint64Var(&o.seed, "seed", 0, "decides everything that is random")
-	f.IntVar(&o.steps, "steps", -1, "training steps; -1 takes the recipe's")
+	f.IntVar(&o.steps, "steps", -1, "training steps; -1 is the number of the recipe")
 	f.IntVar(&o.workers, "workers", runtime.NumCPU(), "environments worked on at once; changes no result")
 	f.StringVar(&o.out, "out", "", "folder to write to; default runs/<recipe>-seed<seed>")
 	f.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
