@@ -25,6 +25,7 @@ than the wall time. Memory is the peak of the process, including loading.
 floating-point operations of matrix products, those of masked or repeated products in
 brackets. "this machine" is what programs that only read memory or only multiply matrices
 reached in the same run, and "used" the step's share of both.`,
+		JSON: "write one line of JSON",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			dir := f.String("model", "", "`folder` of the model, or its id on the hub")
 			var c bench.Config
@@ -34,7 +35,6 @@ reached in the same run, and "used" the step's share of both.`,
 			f.Float64Var(&c.Temperature, "temperature", 0, "of decode; 0 chooses the most likely token")
 			f.Float64Var(&c.TopP, "top-p", 0, "of decode: draw from the smallest set with this probability; 0 is all tokens")
 			f.IntVar(&c.Steps, "steps", 5, "timed steps; decode uses at least 16")
-			asJSON := f.Bool("json", false, "write one line of JSON")
 			options := modelFlags(f)
 			return func(ctx context.Context, call *cli.Call) error {
 				if *dir == "" {
@@ -52,7 +52,7 @@ reached in the same run, and "used" the step's share of both.`,
 				if err != nil {
 					return asUsage(err, badInput...)
 				}
-				if *asJSON {
+				if call.AsJSON {
 					return json.NewEncoder(call.Out).Encode(r)
 				}
 				return call.Table([][]string{

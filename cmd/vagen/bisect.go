@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 
 	"vagen/internal/cli"
@@ -18,24 +17,18 @@ episodes (the first token, log-prob, reward that differs), stored scores, metric
 and the weights of the first checkpoint that both have. The likely cause is a setting,
 the seed, the model, the plugin, the processor or the code, as far as the runs recorded
 them in proof.jsonl. Runs that differ are no failure of the command.`,
-		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON")
-			return func(ctx context.Context, c *cli.Call) error {
-				b, err := proof.Bisect(ctx, c.Args[0], c.Args[1])
-				if err != nil {
-					return err
-				}
-				if *asJSON {
-					return c.JSON(b)
-				}
-				return showBisection(c, b)
+		JSON: "write JSON",
+		Setup: cli.NoFlags(func(ctx context.Context, c *cli.Call) error {
+			b, err := proof.Bisect(ctx, c.Args[0], c.Args[1])
+			if err != nil {
+				return err
 			}
-		},
+			return c.Show(b, bisectionRows(b))
+		}),
 	}
 }
 
-func showBisection(c *cli.Call, b *proof.Bisection) error {
-	var rows [][]string
+func bisectionRows(b *proof.Bisection) (rows [][]string) {
 	add := func(what, text string) { rows = append(rows, []string{what, text}) }
 	if b.First == nil {
 		add("first difference", "none")
@@ -59,5 +52,5 @@ func showBisection(c *cli.Call, b *proof.Bisection) error {
 	for _, text := range b.Notes {
 		add("not compared", text)
 	}
-	return c.Table(rows)
+	return rows
 }

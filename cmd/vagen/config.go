@@ -31,34 +31,31 @@ func configShow() *cli.Command {
 		Help: `The output is YAML for vagen train. The configuration is not checked; see vagen config check.
 With --diff, legacy, lite and next are the defaults of these generations of VAGEN where they
 are not this library's, and from is what gave the value. Long values are cut; --json has all.`,
+		JSON: "write JSON: an object of keys and values, with --diff a list of keys",
 		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON: an object of keys and values, with --diff a list of keys")
 			diff := f.Bool("diff", false, "write a table of the keys that differ from the defaults, and of those whose defaults differ between the generations of VAGEN")
 			preset := presetFlag(f)
 			return func(_ context.Context, c *cli.Call) error {
 				s := source(*preset, c.Args)
 				if *diff {
-					return compareConfig(c, s, *asJSON)
+					return compareConfig(c, s)
 				}
 				s.Unchecked = true
 				cfg, err := s.Load()
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				return showConfig(c, &cfg, *asJSON)
+				return showConfig(c, &cfg)
 			}
 		},
 	}
 }
 
 // compareConfig writes what distinguishes a configuration from the defaults.
-func compareConfig(c *cli.Call, s config.Source, asJSON bool) error {
+func compareConfig(c *cli.Call, s config.Source) error {
 	all, err := s.Compare()
 	if err != nil {
 		return cli.Usagef("%w", err)
-	}
-	if asJSON {
-		return c.JSON(all)
 	}
 	short := func(value any) string {
 		text := []rune(config.ValueText(value))
@@ -79,11 +76,11 @@ func compareConfig(c *cli.Call, s config.Source, asJSON bool) error {
 		}
 		rows = append(rows, append(row, d.From))
 	}
-	return c.Table(rows)
+	return c.Show(all, rows)
 }
 
-func showConfig(c *cli.Call, cfg *config.Config, asJSON bool) error {
-	if asJSON {
+func showConfig(c *cli.Call, cfg *config.Config) error {
+	if c.AsJSON {
 		values := map[string]any{}
 		for _, k := range settings.Keys(cfg) {
 			values[k.Path] = k.Value
@@ -102,13 +99,11 @@ func configDefaults() *cli.Command {
 	return &cli.Command{
 		Name:  "defaults",
 		About: "Write the default configuration.",
-		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON: an object of keys and values")
-			return func(_ context.Context, c *cli.Call) error {
-				cfg := config.Default()
-				return showConfig(c, &cfg, *asJSON)
-			}
-		},
+		JSON:  "write JSON: an object of keys and values",
+		Setup: cli.NoFlags(func(_ context.Context, c *cli.Call) error {
+			cfg := config.Default()
+			return showConfig(c, &cfg)
+		}),
 	}
 }
 
@@ -117,20 +112,15 @@ func configPresets() *cli.Command {
 		Name:  "presets",
 		About: "List the presets: configurations of the paper, the first release, VAGEN lite and next.",
 		Help:  "vagen config show --preset NAME writes a preset with every key.",
-		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON: a list of presets")
-			return func(_ context.Context, c *cli.Call) error {
-				all := config.Presets()
-				if *asJSON {
-					return c.JSON(all)
-				}
-				var rows [][]string
-				for _, p := range all {
-					rows = append(rows, []string{p.Name, p.About})
-				}
-				return c.Table(rows)
+		JSON:  "write JSON: a list of presets",
+		Setup: cli.NoFlags(func(_ context.Context, c *cli.Call) error {
+			all := config.Presets()
+			var rows [][]string
+			for _, p := range all {
+				rows = append(rows, []string{p.Name, p.About})
 			}
-		},
+			return c.Show(all, rows)
+		}),
 	}
 }
 
@@ -138,12 +128,10 @@ func configDoc() *cli.Command {
 	return &cli.Command{
 		Name:  "doc",
 		About: "Write the reference of all keys and presets, in markdown.",
-		Setup: func(*flag.FlagSet) cli.Run {
-			return func(_ context.Context, c *cli.Call) error {
-				_, err := fmt.Fprint(c.Out, config.Page())
-				return err
-			}
-		},
+		Setup: cli.NoFlags(func(_ context.Context, c *cli.Call) error {
+			_, err := fmt.Fprint(c.Out, config.Page())
+			return err
+		}),
 	}
 }
 
@@ -174,26 +162,21 @@ func configExplain() *cli.Command {
 		Help: `KEY is a key, a group of keys such as algorithm or critic.optim, or a part of a
 name such as clip. Without KEY, all settings are listed. Keys of VAGEN and verl
 without effect here are explained, too: what replaces them, or why they are refused.`,
-		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON: a list of keys")
-			return func(_ context.Context, c *cli.Call) error {
-				found, err := explain(c.Args)
-				if err != nil {
-					return err
-				}
-				if *asJSON {
-					return c.JSON(found)
-				}
-				var rows [][]string
-				for _, k := range found {
-					rows = append(rows, []string{k.Key, defaultText(k), k.About})
-					for _, v := range k.Values {
-						rows = append(rows, []string{"", v.Name, v.About})
-					}
-				}
-				return c.Table(rows)
+		JSON: "write JSON: a list of keys",
+		Setup: cli.NoFlags(func(_ context.Context, c *cli.Call) error {
+			found, err := explain(c.Args)
+			if err != nil {
+				return err
 			}
-		},
+			var rows [][]string
+			for _, k := range found {
+				rows = append(rows, []string{k.Key, defaultText(k), k.About})
+				for _, v := range k.Values {
+					rows = append(rows, []string{"", v.Name, v.About})
+				}
+			}
+			return c.Show(found, rows)
+		}),
 	}
 }
 
@@ -297,7 +280,7 @@ defaults. Keys without effect and warnings are printed to stderr.`,
 				}
 				printNotes(c.Err, cfg.Notes)
 				cfg.System = ""
-				return showConfig(c, &cfg, false)
+				return showConfig(c, &cfg)
 			}
 		},
 	}

@@ -35,6 +35,7 @@ the episode, and step_N/table.json. Episodes that were played or scored are kept
 too. A measurement that was stopped continues with the missing episodes. key=value sets a
 secret again, such as env.config.token. Use the working directory of the run, so that
 relative paths have the same meaning.`,
+		JSON: "write the table as JSON",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			o := creditFlags{Options: credit.DefaultOptions()}
 			f.IntVar(&o.step, "step", 0, "training `step` of the checkpoint")
@@ -52,7 +53,6 @@ relative paths have the same meaning.`,
 			f.Float64Var(&o.gamma, "gamma", math.NaN(),
 				"discount between turns of the returns; default that of the run's estimator, 1 if it has none")
 			f.StringVar(&o.seed, "seed", "", "seed of all random draws; default the run's")
-			asJSON := f.Bool("json", false, "write the table as JSON")
 			return func(ctx context.Context, c *cli.Call) error {
 				if err := o.parse(); err != nil {
 					return cli.Usagef("%w", err)
@@ -61,7 +61,7 @@ relative paths have the same meaning.`,
 				if err != nil {
 					return asUsage(err)
 				}
-				if *asJSON {
+				if c.AsJSON {
 					return c.JSON(table)
 				}
 				return showTable(c, table, source)

@@ -150,21 +150,21 @@ func datasetShow() *cli.Command {
 		Name: "show", Args: "FILE", Min: 1, Max: 1,
 		About: "Summarise a dataset, and check whether it shares levels with another.",
 		Help:  "FILE is YAML, as for vagen dataset build, or parquet.",
+		JSON:  "write JSON: a list of environments or, with --episodes, of episodes",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			var r reading
 			r.flags(f)
 			list := f.Bool("episodes", false, "list the episodes instead of counting them")
 			against := f.String("against", "", "`file` whose levels must not be in this one; the command fails if they are")
-			asJSON := f.Bool("json", false, "write JSON: a list of environments or, with --episodes, of episodes")
 			return func(ctx context.Context, c *cli.Call) error {
 				episodes, others, err := r.load(ctx, c.Args[0], *against)
 				if err != nil {
 					return err
 				}
 				if *list {
-					err = listEpisodes(c, episodes, *asJSON)
+					err = listEpisodes(c, episodes)
 				} else {
-					err = countEpisodes(c, episodes, *asJSON)
+					err = countEpisodes(c, episodes)
 				}
 				if err != nil {
 					return err
@@ -175,7 +175,7 @@ func datasetShow() *cli.Command {
 	}
 }
 
-func listEpisodes(c *cli.Call, episodes []dataset.Episode, asJSON bool) error {
+func listEpisodes(c *cli.Call, episodes []dataset.Episode) error {
 	all := make([]shown, len(episodes))
 	rows := [][]string{{"env", "seed", "split", "source", "tag"}}
 	for i := range episodes {
@@ -184,23 +184,17 @@ func listEpisodes(c *cli.Call, episodes []dataset.Episode, asJSON bool) error {
 			Options: e.Options()}
 		rows = append(rows, []string{e.Env, fmt.Sprint(e.Seed), e.Split, e.Source, e.Tag})
 	}
-	if asJSON {
-		return c.JSON(all)
-	}
-	return c.Table(rows)
+	return c.Show(all, rows)
 }
 
-func countEpisodes(c *cli.Call, episodes []dataset.Episode, asJSON bool) error {
+func countEpisodes(c *cli.Call, episodes []dataset.Episode) error {
 	kinds := count(episodes)
-	if asJSON {
-		return c.JSON(kinds)
-	}
 	rows := [][]string{{"env", "source", "split", "episodes", "seeds", "lowest", "highest"}}
 	for _, k := range kinds {
 		rows = append(rows, []string{k.Env, k.Source, k.Split, fmt.Sprint(k.Episodes), fmt.Sprint(k.Seeds), fmt.Sprint(k.Low),
 			fmt.Sprint(k.High)})
 	}
-	return c.Table(rows)
+	return c.Show(kinds, rows)
 }
 
 // count summarises a dataset by environment, source and split, in the order of their

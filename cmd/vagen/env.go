@@ -39,21 +39,16 @@ func envList() *cli.Command {
 	return &cli.Command{
 		Name:  "list",
 		About: "List the environments that come with the library.",
-		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON: a list of environments")
-			return func(_ context.Context, c *cli.Call) error {
-				var all []described
-				var rows [][]string
-				for _, k := range builtin.Kinds() {
-					all = append(all, described{Name: k.Name, About: k.About, Rules: k.Rules})
-					rows = append(rows, []string{k.Name, k.About})
-				}
-				if *asJSON {
-					return c.JSON(all)
-				}
-				return c.Table(rows)
+		JSON:  "write JSON: a list of environments",
+		Setup: cli.NoFlags(func(_ context.Context, c *cli.Call) error {
+			var all []described
+			var rows [][]string
+			for _, k := range builtin.Kinds() {
+				all = append(all, described{Name: k.Name, About: k.About, Rules: k.Rules})
+				rows = append(rows, []string{k.Name, k.About})
 			}
-		},
+			return c.Show(all, rows)
+		}),
 	}
 }
 
@@ -62,50 +57,48 @@ func envShow() *cli.Command {
 		Name: "show", Args: "NAME [key=value …]", Min: 1, Max: -1,
 		About: "Show an environment's options with their defaults, and its system prompt.",
 		Help:  "The given options, such as rules=legacy, are applied first. For environments on a service, only the prompt can be shown.",
-		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON: an object with name, about, rules, options and prompt")
-			return func(ctx context.Context, c *cli.Call) error {
-				e, config, err := newEnv(c.Args)
-				if err != nil {
-					return err
-				}
-				defer e.Close()
-				system, err := e.System(ctx)
-				if err != nil {
-					return err
-				}
-				d := describe(c.Args[0], config)
-				d.Prompt = system.Text
-				s, err := styleOf(ctx, e, "", 0)
-				if err != nil {
-					return err
-				}
-				d.Format = s.shape()
-				if *asJSON {
-					return c.JSON(d)
-				}
-				fmt.Fprintf(c.Out, "%s: %s\n\nOptions:\n", d.Name, d.About)
-				var rows [][]string
-				for _, name := range slices.Sorted(maps.Keys(d.Options)) {
-					rows = append(rows, []string{"  " + name, value(d.Options[name])})
+		JSON:  "write JSON: an object with name, about, rules, options and prompt",
+		Setup: cli.NoFlags(func(ctx context.Context, c *cli.Call) error {
+			e, config, err := newEnv(c.Args)
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			system, err := e.System(ctx)
+			if err != nil {
+				return err
+			}
+			d := describe(c.Args[0], config)
+			d.Prompt = system.Text
+			s, err := styleOf(ctx, e, "", 0)
+			if err != nil {
+				return err
+			}
+			d.Format = s.shape()
+			if c.AsJSON {
+				return c.JSON(d)
+			}
+			fmt.Fprintf(c.Out, "%s: %s\n\nOptions:\n", d.Name, d.About)
+			var rows [][]string
+			for _, name := range slices.Sorted(maps.Keys(d.Options)) {
+				rows = append(rows, []string{"  " + name, value(d.Options[name])})
+			}
+			if err := c.Table(rows); err != nil {
+				return err
+			}
+			if _, paid := d.Options[judge.Key]; paid {
+				fmt.Fprintf(c.Out, "\n%s rewards statements about the state; it is a mapping of\n", judge.Key)
+				rows = nil
+				for _, r := range judge.Reference() {
+					rows = append(rows, []string{"  " + r[0], r[1], r[2]})
 				}
 				if err := c.Table(rows); err != nil {
 					return err
 				}
-				if _, paid := d.Options[judge.Key]; paid {
-					fmt.Fprintf(c.Out, "\n%s rewards statements about the state; it is a mapping of\n", judge.Key)
-					rows = nil
-					for _, r := range judge.Reference() {
-						rows = append(rows, []string{"  " + r[0], r[1], r[2]})
-					}
-					if err := c.Table(rows); err != nil {
-						return err
-					}
-				}
-				_, err = fmt.Fprintf(c.Out, "\nResponses:\n  %s\n\nSystem prompt:\n%s\n", d.Format, system.Text)
-				return err
 			}
-		},
+			_, err = fmt.Fprintf(c.Out, "\nResponses:\n  %s\n\nSystem prompt:\n%s\n", d.Format, system.Text)
+			return err
+		}),
 	}
 }
 
@@ -180,6 +173,7 @@ Malformed responses may block a service with slow regular expressions, so do not
 a service that is in use. For your own service:
 
   vagen env check remote base_urls=http://127.0.0.1:8000 --response "<answer>up</answer>"`,
+		JSON: "write JSON: an object with calls, turns, slowest_seconds and problems",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			o := env.CheckOptions{}
 			first := f.Int64("seed", 0, "first seed")
@@ -189,7 +183,6 @@ a service that is in use. For your own service:
 			var responses cli.StringList
 			format := f.String("format", "", formatUsage)
 			f.Var(&responses, "response", "`text` of a response to play; may be repeated")
-			asJSON := f.Bool("json", false, "write JSON: an object with calls, turns, slowest_seconds and problems")
 			return func(ctx context.Context, c *cli.Call) error {
 				if *seeds < 1 || o.Turns < 1 || o.Timeout < 0 {
 					return cli.Usagef("--seeds is %d, --turns %d and --timeout %v; must be positive, positive and not negative",
@@ -218,21 +211,21 @@ a service that is in use. For your own service:
 				if err != nil {
 					return err
 				}
-				return printReport(c, report, *asJSON)
+				return printReport(c, report)
 			}
 		},
 	}
 }
 
 // printReport writes a report. It returns an error if there are problems.
-func printReport(c *cli.Call, report env.Report, asJSON bool) error {
+func printReport(c *cli.Call, report env.Report) error {
 	out := checked{Env: c.Args[0], Calls: report.Calls, Turns: report.Turns, Slowest: report.Slowest.Seconds(),
 		Problems: []string{}}
 	for _, p := range report.Problems {
 		out.Problems = append(out.Problems, p.String())
 	}
 	var err error
-	if asJSON {
+	if c.AsJSON {
 		err = c.JSON(out)
 	} else {
 		for _, p := range out.Problems {

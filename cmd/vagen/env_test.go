@@ -73,7 +73,7 @@ func TestCheckFindsNoProblemsInBuiltinEnvironments(t *testing.T) {
 func TestProblemsOfACheckAreAFailure(t *testing.T) {
 	code, out, errs := runCommand(t, func(_ context.Context, c *cli.Call) error {
 		c.Args = []string{"mine"}
-		return printReport(c, env.Report{Calls: 2, Problems: []env.Problem{{Rule: "marks", Turn: -1, Detail: "none"}}}, false)
+		return printReport(c, env.Report{Calls: 2, Problems: []env.Problem{{Rule: "marks", Turn: -1, Detail: "none"}}})
 	})
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, out, "marks: none\nmine: 1 problems in 2 calls")

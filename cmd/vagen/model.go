@@ -25,33 +25,28 @@ func modelShapes() *cli.Command {
 	return &cli.Command{
 		Name:  "shapes",
 		About: "List the shapes that model create knows.",
-		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON: an object of shapes by name")
-			return func(_ context.Context, c *cli.Call) error {
-				shapes := map[string]vlm.Shape{}
-				rows := [][]string{{"NAME", "FAMILY", "LAYERS", "HIDDEN", "HEADS", "VOCABULARY", "STORED IN"}}
-				for _, name := range vlm.ShapeNames() {
-					s, err := vlm.NamedShape(name)
-					if err != nil {
-						return err
-					}
-					shapes[name] = s
-					family, dtype := s.Family, "float32"
-					if family == "" {
-						family = "qwen2_5_vl"
-					}
-					if s.BFloat16 {
-						dtype = "bfloat16"
-					}
-					rows = append(rows, []string{name, family, fmt.Sprint(s.Layers), fmt.Sprint(s.Hidden),
-						fmt.Sprintf("%d/%d", s.Heads, s.KVHeads), fmt.Sprint(s.Vocab), dtype})
+		JSON:  "write JSON: an object of shapes by name",
+		Setup: cli.NoFlags(func(_ context.Context, c *cli.Call) error {
+			shapes := map[string]vlm.Shape{}
+			rows := [][]string{{"NAME", "FAMILY", "LAYERS", "HIDDEN", "HEADS", "VOCABULARY", "STORED IN"}}
+			for _, name := range vlm.ShapeNames() {
+				s, err := vlm.NamedShape(name)
+				if err != nil {
+					return err
 				}
-				if *asJSON {
-					return c.JSON(shapes)
+				shapes[name] = s
+				family, dtype := s.Family, "float32"
+				if family == "" {
+					family = "qwen2_5_vl"
 				}
-				return c.Table(rows)
+				if s.BFloat16 {
+					dtype = "bfloat16"
+				}
+				rows = append(rows, []string{name, family, fmt.Sprint(s.Layers), fmt.Sprint(s.Hidden),
+					fmt.Sprintf("%d/%d", s.Heads, s.KVHeads), fmt.Sprint(s.Vocab), dtype})
 			}
-		},
+			return c.Show(shapes, rows)
+		}),
 	}
 }
 

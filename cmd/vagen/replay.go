@@ -26,9 +26,9 @@ no secrets. Episodes that servers generated are not played again: the recorded o
 used. Use the working directory of the run, so that relative paths have the same
 meaning. The command fails if anything differs, which can happen on another processor or
 backend.`,
+		JSON: "write JSON: what was compared, and the first difference",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			step := f.Int("step", 0, "training `step` to replay")
-			asJSON := f.Bool("json", false, "write JSON: what was compared, and the first difference")
 			return func(ctx context.Context, c *cli.Call) error {
 				if *step < 1 {
 					return cli.Usagef("--step is %d, must be 1 or more", *step)
@@ -37,7 +37,7 @@ backend.`,
 				if err != nil {
 					return err
 				}
-				if err := show(c, r, *asJSON); err != nil {
+				if err := show(c, r); err != nil {
 					return err
 				}
 				if !r.Same() {
@@ -49,8 +49,8 @@ backend.`,
 	}
 }
 
-func show(c *cli.Call, r *replay.Result, asJSON bool) error {
-	if asJSON {
+func show(c *cli.Call, r *replay.Result) error {
+	if c.AsJSON {
 		return c.JSON(r)
 	}
 	from := "the beginning"

@@ -32,6 +32,7 @@ them again with key=value. Use the working directory of the run. The command fai
 finds a fault, and prints what it did not check. It also fails if the record does not
 reach the end of the run, unless --unfinished says that the run was stopped or still
 trains: a record that was cut off looks the same.`,
+		JSON: "write JSON",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			steps := f.Int("steps", 3, "`number` of steps to replay")
 			noReplay := f.Bool("no-replay", false, "compare files only; needs no model")
@@ -39,7 +40,6 @@ trains: a record that was cut off looks the same.`,
 				"`seed` that draws the steps to replay; by default a random one, which is printed")
 			unfinished := f.Bool("unfinished", false,
 				"the run was stopped or still trains: do not fail because its end is not recorded")
-			asJSON := f.Bool("json", false, "write JSON")
 			return func(ctx context.Context, c *cli.Call) error {
 				if *steps < 0 {
 					return cli.Usagef("--steps is %d, must not be negative", *steps)
@@ -60,15 +60,11 @@ trains: a record that was cut off looks the same.`,
 				if err != nil {
 					return err
 				}
-				if *asJSON {
-					err = c.JSON(r)
-				} else {
-					rows := [][]string{{"what", "state", "detail"}}
-					for _, x := range r.Checks {
-						rows = append(rows, []string{x.What, string(x.State), x.Detail})
-					}
-					err = c.Table(rows)
+				rows := [][]string{{"what", "state", "detail"}}
+				for _, x := range r.Checks {
+					rows = append(rows, []string{x.What, string(x.State), x.Detail})
 				}
+				err = c.Show(r, rows)
 				if n := len(r.Faults()); err == nil && n > 0 {
 					err = fmt.Errorf("%w: %s: %d faults", errFaults, c.Args[0], n)
 				}

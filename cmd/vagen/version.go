@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 
 	"vagen/internal/buildinfo"
@@ -13,16 +12,14 @@ func versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		About: "Print the version.",
-		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON")
-			return func(_ context.Context, c *cli.Call) error {
-				b := buildinfo.Read()
-				if *asJSON {
-					return c.JSON(b)
-				}
-				_, err := fmt.Fprintf(c.Out, "vagen %s, %s, %s\n", b.Text(), b.Go, b.Platform)
-				return err
+		JSON:  "write JSON",
+		Setup: cli.NoFlags(func(_ context.Context, c *cli.Call) error {
+			b := buildinfo.Read()
+			if c.AsJSON {
+				return c.JSON(b)
 			}
-		},
+			_, err := fmt.Fprintf(c.Out, "vagen %s, %s, %s\n", b.Text(), b.Go, b.Platform)
+			return err
+		}),
 	}
 }

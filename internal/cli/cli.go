@@ -54,12 +54,17 @@ type Command struct {
 	Commands []*Command
 	// Min and Max count positional arguments; a negative Max is no limit.
 	Min, Max int
+	// JSON says what the flag --json writes instead of text; "" for a command without this flag.
+	JSON string
 	// Setup declares the flags and returns the function to run after they are parsed.
 	Setup func(f *flag.FlagSet) Run
 }
 
 // Run does the work of a command. An error from Usagef is the caller's mistake.
 type Run func(ctx context.Context, c *Call) error
+
+// NoFlags is a Setup for a command without flags of its own.
+func NoFlags(work Run) func(*flag.FlagSet) Run { return func(*flag.FlagSet) Run { return work } }
 
 // Streams are a program's input and output.
 type Streams struct {
@@ -70,8 +75,9 @@ type Streams struct {
 // Call is one run of a command.
 type Call struct {
 	Streams
-	Args []string     // positional
-	Log  *slog.Logger // to Err, at the level of the flag --log
+	Args   []string     // positional
+	AsJSON bool         // the flag --json
+	Log    *slog.Logger // to Err, at the level of the flag --log
 }
 
 // Main runs the command that args name below root and returns the exit code.
@@ -140,29 +146,33 @@ func (c *Command) find(path, name string) (*Command, error) {
 
 // run parses the flags and runs the command.
 func (c *Command) run(ctx context.Context, path string, s Streams, args []string) error {
-	f, work, level := c.flags(path)
+	call := &Call{Streams: s}
+	f, work, level := c.flags(path, call)
 	if slices.ContainsFunc(beforeDashes(args), isHelp) {
 		writeHelp(s.Out, c, path)
 		return nil
 	}
-	args, err := parse(f, args)
-	if err != nil {
+	var err error
+	if call.Args, err = parse(f, args); err != nil {
 		return Usagef("%s: %s; see %s --help", path, rewordFlagError(f, err), path)
 	}
-	if n := len(args); n < c.Min || c.Max >= 0 && n > c.Max {
+	if n := len(call.Args); n < c.Min || c.Max >= 0 && n > c.Max {
 		return Usagef("%s: found %d arguments; usage: %s", path, n, c.synopsis(path))
 	}
-	log := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: level}))
-	return work(ctx, &Call{Streams: s, Args: args, Log: log})
+	call.Log = slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: level}))
+	return work(ctx, call)
 }
 
 // flags declares the flags of a command and the common ones.
-func (c *Command) flags(path string) (*flag.FlagSet, Run, *slog.LevelVar) {
+func (c *Command) flags(path string, call *Call) (*flag.FlagSet, Run, *slog.LevelVar) {
 	f := flag.NewFlagSet(path, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	work := c.Setup(f)
 	level := new(slog.LevelVar)
 	f.TextVar(level, "log", level, "minimum log `level`: debug, info, warn or error")
+	if c.JSON != "" {
+		f.BoolVar(&call.AsJSON, "json", false, c.JSON)
+	}
 	return f, work, level
 }
 

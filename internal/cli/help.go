@@ -43,7 +43,7 @@ func writeHelp(w io.Writer, c *Command, path string) {
 		}
 		fmt.Fprintf(t, "\n%s COMMAND --help explains a command.\n", path)
 	} else {
-		f, _, _ := c.flags(path)
+		f, _, _ := c.flags(path, new(Call))
 		fmt.Fprint(t, "\nFlags:\n")
 		f.VisitAll(func(g *flag.Flag) { writeFlag(t, g) })
 	}

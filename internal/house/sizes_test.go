@@ -32,7 +32,6 @@ const (
 var larger = map[string]map[string]string{
 	"advantage/batch.go":                         {"Batch": state},
 	"advantage/registry.go":                      {"Params": settings},
-	"cmd/vagen/verify.go":                        {"verifyCommand": settings},
 	"cmd/vagen/worker.go":                        {"workerCommand": settings},
 	"env/remote/server_options.go":               {"ServerOptions": settings},
 	"internal/enginestub/stub.go":                {"vllm": table},
