@@ -120,7 +120,7 @@ func (w *Writer) advance() error {
 func (w *Writer) Float32(name string, src []float32) error {
 	return w.with(name, func(t Tensor) error {
 		if t.DType != F32 && t.DType != F16 && t.DType != BF16 {
-			return wrongDType(t.DType, "F32, F16 or BF16")
+			return wrongDType(t.DType)
 		}
 		if int64(len(src))*int64(t.DType.Size()) > w.left {
 			return fmt.Errorf("%d values, but only %d are left to write", len(src), w.left/int64(t.DType.Size()))

@@ -34,10 +34,14 @@ func TestDeltaRuleAgreesWithTransformers(t *testing.T) {
 
 func compareDelta(t *testing.T, d *device.Device, file *safetensors.Reader, tally *golden.Tally) {
 	read := func(name string) operand {
-		x, err := file.Float64("delta."+name, nil)
+		x, err := file.Float32("delta."+name, nil)
 		require.NoError(t, err)
+		wide := make([]float64, len(x))
+		for i, v := range x {
+			wide[i] = float64(v)
+		}
 		info, _ := file.Info("delta." + name)
-		return floats(x, info.Shape...)
+		return floats(wide, info.Shape...)
 	}
 	var in []operand
 	for _, name := range []string{"q", "k", "v", "beta", "g", "initial_state", "grad_out", "grad_final_state"} {

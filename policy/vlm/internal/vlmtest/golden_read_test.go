@@ -1,6 +1,7 @@
 package vlmtest_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"image"
 	"os"
@@ -186,16 +187,23 @@ func (r *recordedModel) dims(name string) []int { info, _ := r.tensors.Info(name
 
 func (r *recordedModel) ints(name string) []int64 {
 	r.seen[name] = true
-	x, err := r.tensors.Int64(name, nil)
+	raw, err := r.tensors.Bytes(name)
+	require.NoError(r.t, err)
+	x := make([]int64, len(raw)/8)
+	_, err = binary.Decode(raw, binary.LittleEndian, x)
 	require.NoError(r.t, err)
 	return x
 }
 
 func (r *recordedModel) floats(name string) []float64 {
 	r.seen[name] = true
-	x, err := r.tensors.Float64(name, nil)
+	x, err := r.tensors.Float32(name, nil)
 	require.NoError(r.t, err)
-	return x
+	wide := make([]float64, len(x))
+	for i, v := range x {
+		wide[i] = float64(v)
+	}
+	return wide
 }
 
 // tokens of a row, and the place of its first one among all.
