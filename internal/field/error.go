@@ -1,7 +1,6 @@
 package field
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -141,13 +140,6 @@ func (c *Checks) OneOf(key, value string, allowed ...string) {
 func (c *Checks) Within(key string, value, low, high float64) {
 	if !(value >= low && value <= high) {
 		c.Bad(key, "%v, must be in [%v, %v]", value, low, high)
-	}
-}
-
-// AtLeast refuses numbers and durations below least.
-func AtLeast[N cmp.Ordered](c *Checks, key string, value, least N) {
-	if !(value >= least) {
-		c.Bad(key, "%v, must be at least %v", value, least)
 	}
 }
 
