@@ -236,6 +236,7 @@ func (r *Registry) New(name string, p Params) (Estimator, error) {
 func Builtin() *Registry {
 	all := make(map[string]byname.Entry[*Spec], len(specs))
 	for _, s := range specs {
+		s.Whitens = s.Reads("whiten")
 		all[s.Name] = byname.Entry[*Spec]{Value: &s}
 	}
 	r := new(Registry)

@@ -21,27 +21,27 @@ func from[E Estimator](e E) func(Params) Estimator {
 var specs = []Spec{
 	{
 		Name: "gae", About: "GAE with every token as a step; for rows without observations", Mask: MaskAttention,
-		Rewards: SiteAll, Critic: true, RowLocal: true, Whitens: true,
+		Rewards: SiteAll, Critic: true, RowLocal: true,
 		New: from(GAE{}),
 	},
 	{
 		Name: "masked_gae", About: "GAE over the tokens that the model wrote", Mask: MaskGAE, Rewards: SiteMask, Critic: true,
-		RowLocal: true, Whitens: true,
-		New: from(Masked{}),
+		RowLocal: true,
+		New:      from(Masked{}),
 	},
 	{
 		Name: "lite_gae", About: "masked_gae as VAGEN lite computes it", Mask: MaskLoss, Rewards: SiteMask, Critic: true,
-		RowLocal: true, Whitens: true,
-		New: from(Lite{}),
+		RowLocal: true,
+		New:      from(Lite{}),
 	},
 	{
 		Name: "bi_level_gae", About: "GAE over turns first, then over the tokens of each turn", Mask: MaskLoss,
-		Rewards: SiteMask, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
+		Rewards: SiteMask, Critic: true, TurnEnds: true, RowLocal: true,
 		New: from(BiLevel{}),
 	},
 	{
 		Name: "turn_wise_gae", About: "GAE over turns: one advantage per turn", Mask: MaskLoss, Rewards: SiteTurnEnd,
-		Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
+		Critic: true, TurnEnds: true, RowLocal: true,
 		New: from(TurnWise{}),
 	},
 	{
@@ -86,7 +86,7 @@ var specs = []Spec{
 	},
 	{
 		Name: "gdpo", About: "grpo of each component of the reward, added and whitened",
-		Mask: MaskLoss, Rewards: SiteAll, Groups: true, Components: true, RowLocal: true, Whitens: true,
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, Components: true, RowLocal: true,
 		New: from(GDPO{}),
 	},
 	{
@@ -111,17 +111,17 @@ var specs = []Spec{
 	},
 	{
 		Name: "reinforce_plus_plus", About: "discounted sum of the rewards to come, whitened", Mask: MaskLoss,
-		Rewards: SiteMask, RowLocal: true, Whitens: true,
+		Rewards: SiteMask, RowLocal: true,
 		New: from(ReinforcePlusPlus{}),
 	},
 	{
 		Name: "reinforce_plus_plus_slime", About: "reinforce_plus_plus with the rewards after observations",
-		Mask: MaskLoss, Rewards: SiteAll, RowLocal: true, Whitens: true,
+		Mask: MaskLoss, Rewards: SiteAll, RowLocal: true,
 		New: from(ReinforcePlusPlus{Across: true}),
 	},
 	{
 		Name: "reinforce_plus_plus_baseline", About: "return minus the mean of the group, whitened over the batch",
-		Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, Whitens: true,
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: from(ReinforcePlusPlusBaseline{}),
 	},
 	{
@@ -166,47 +166,47 @@ var specs = []Spec{
 	},
 	{
 		Name: "no_concat_gae", About: "GAE with rows as the steps", Mask: MaskLoss, Rewards: SiteMask, Critic: true,
-		ValueMask: true, Whitens: true,
-		New: from(NoConcat{}),
+		ValueMask: true,
+		New:       from(NoConcat{}),
 	},
 	{ // what earlier versions of VAGEN call no_concat_gae
 		Name: "no_concat_gae_first", About: "no_concat_gae as earlier versions of VAGEN have it", Mask: MaskLoss,
-		Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
+		Rewards: SiteMask, Critic: true, ValueMask: true,
 		New: from(NoConcat{}),
 	},
 	{
 		Name: "no_concat_gae_last", About: "no_concat_gae with the value of the last token of a row", Mask: MaskLoss,
-		Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
+		Rewards: SiteMask, Critic: true, ValueMask: true,
 		New: from(NoConcat{Last: true}),
 	},
 	{
 		Name: "default_gae", About: "GAE over episodes of several rows, with all reward at the end", Mask: MaskLoss,
-		Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
+		Rewards: SiteMask, Critic: true, TurnIDs: true,
 		New: from(TrajectoryOutcome{}),
 	},
 	{
 		Name: "token_level_gae", About: "masked_gae over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask,
-		Critic: true, TurnIDs: true, Whitens: true,
+		Critic: true, TurnIDs: true,
 		New: from(TrajectoryToken{}),
 	},
 	{
 		Name: "turn_level_gae", About: "GAE over the turns of episodes of several rows", Mask: MaskLoss, Rewards: SiteMask,
-		Critic: true, TurnIDs: true, ValueMask: true, Whitens: true,
+		Critic: true, TurnIDs: true, ValueMask: true,
 		New: from(TrajectoryTurn{}),
 	},
 	{
 		Name: "trajectory_bi_level_gae", About: "token_level_gae mixed with a recursion that discounts between turns",
-		Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
+		Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true,
 		New: from(TrajectoryBiLevel{}),
 	},
 	{
 		Name: "bi_level_gae_varlam", About: "trajectory_bi_level_gae without discount and mixture: one lambda for each level",
-		Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
+		Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true,
 		New: from(TrajectoryBiLevel{TurnGamma: 1, Mix: 1}),
 	},
 	{
 		Name: "bi_level_gae_published", About: "bi_level_gae over episodes of several rows", Mask: MaskLoss,
-		Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
+		Rewards: SiteMask, Critic: true, TurnIDs: true,
 		New: from(TrajectoryTwoPass{}),
 	},
 	{
