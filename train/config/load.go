@@ -13,6 +13,7 @@ import (
 	"vagen/internal/presets"
 	"vagen/internal/regular"
 	"vagen/internal/settings"
+	"vagen/reward/judge"
 	"vagen/train/config/internal/vagen"
 )
 
@@ -92,15 +93,7 @@ func (r Registries) Load(s Source) (Config, error) {
 	} else if note != nil {
 		c.Notes = append(c.Notes, *note)
 	}
-	if _, partial := partialBlock(c.Env.Config); partial && len(c.Env.Defaults) == 0 {
-		c.Notes = append(c.Notes, Note{Keys: []string{"env.config.state_reward"}, Warn: true,
-			About: "it rewards no statements: enable state_estimation or transition_prediction in it, each with a reward, or set enabled to false"})
-	}
-	for _, note := range []*Note{c.roundedNote(), c.dualNote(), c.teacherNote(), c.undiscountedNote(), c.judgeNote()} {
-		if note != nil {
-			c.Notes = append(c.Notes, *note)
-		}
-	}
+	c.Notes = append(c.Notes, c.warnings()...)
 	if note, err := s.otherSystem(&in); err != nil {
 		return *c, fmt.Errorf("config: %w: %w", ErrConfig, err)
 	} else if note != nil {
@@ -185,6 +178,27 @@ func Presets() []Preset {
 	var out []Preset
 	for _, p := range presets.All() {
 		out = append(out, Preset{Name: p.Name, About: p.About, Also: p.Also, Environments: presets.Environments(p.Name)})
+	}
+	return out
+}
+
+// warnings are notes on settings that are allowed, but may not do what is expected of them.
+func (c *Config) warnings() (out []Note) {
+	warn := func(when bool, key, about string) {
+		if when {
+			out = append(out, Note{Keys: []string{key}, About: about, Warn: true})
+		}
+	}
+	_, partial := partialBlock(c.Env.Config)
+	warn(partial && len(c.Env.Defaults) == 0, "env.config.state_reward", "it rewards no statements: enable "+
+		"state_estimation or transition_prediction in it, each with a reward, or set enabled to false")
+	if c.Trainer.Stage != StageSFT {
+		c.warnOfLosses(warn)
+	}
+	if s := c.stateReward(); s.Enabled() && s.Scorer != judge.ByModel {
+		named := s.JudgeURL != "" || s.JudgeModel != "" || s.Service != judge.DefaultService()
+		warn(named, "env.config.state_reward.scorer", "it is "+s.Scorer+
+			", so that judge_base_url, judge_model and judge have no effect: set it to judge to ask the model")
 	}
 	return out
 }

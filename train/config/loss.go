@@ -102,49 +102,22 @@ func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error
 	return out, out.Weight != loss.NoWeight || out.Reject != nil, nil
 }
 
-// roundedNote says that nothing corrects for the difference between rounded weights and those that are trained.
-func (c *Config) roundedNote() *Note {
-	r := &c.Algorithm.Correction
-	if c.Model.RolloutDType == "float32" || r.Level != nil || r.Reject != nil || r.Bypass ||
-		c.Trainer.Stage == StageSFT || c.Agent.Actor.Loss.sinceSampling() {
-		return nil
-	}
-	return &Note{Keys: []string{"model.rollout_dtype"}, Warn: true,
-		About: fmt.Sprintf("responses are written with weights "+
-			"in %s and learned from as if in float32: set algorithm.rollout_correction.rollout_is to token, and see "+
-			"the metrics rollout/kl and rollout/ratio_max", c.Model.RolloutDType)}
-}
-
-// dualNote says that nothing bounds the weights of tokens where verl always does.
-func (c *Config) dualNote() *Note {
-	a := &c.Agent.Actor
+// warnOfLosses warns of what the policy loss learns beside or instead of what is expected.
+func (c *Config) warnOfLosses(warn func(when bool, key, about string)) {
+	a, r := &c.Agent.Actor, &c.Algorithm.Correction
+	corrects := r.Level != nil || r.Reject != nil || r.Bypass || a.Loss.sinceSampling()
+	warn(c.Model.RolloutDType != "float32" && !corrects, "model.rollout_dtype", "responses are written with weights in "+
+		c.Model.RolloutDType+" and learned from as if in float32: set algorithm.rollout_correction.rollout_is "+
+		"to token, and see the metrics rollout/kl and rollout/ratio_max")
 	distills := a.Loss.Mode == "opd" || a.Loss.DistillCoef > 0
-	verl := a.Loss.Mode == "dppo_tv" || a.Loss.Mode == "dppo_kl" || distills && a.Loss.DistillPG
-	if !verl || a.ClipDual != 0 || c.Trainer.Stage == StageSFT {
-		return nil
-	}
-	return &Note{Keys: []string{"actor_rollout_ref.actor.clip_ratio_c"}, Warn: true,
-		About: "it is 0, so that the weight of a token in the policy loss may reach e^20; verl has 3"}
-}
-
-// teacherNote says that a teacher is not all that is learned from.
-func (c *Config) teacherNote() *Note {
-	a := &c.Agent.Actor
-	if !a.Loss.alone() || a.Entropy == 0 || c.Trainer.Stage == StageSFT {
-		return nil
-	}
-	return &Note{Keys: []string{"actor_rollout_ref.actor.entropy_coeff"}, Warn: true, About: fmt.Sprintf("it is %v, so "+
-		"that entropy is learned beside the teacher of %s; verl, prime-rl, TRL and the tinker cookbook have no such "+
-		"term: set it to 0", a.Entropy, a.Loss.Mode)}
-}
-
-// undiscountedNote says that an estimator that compares states by their distance to the end sees none.
-func (c *Config) undiscountedNote() *Note {
-	if c.Algorithm.Estimator != "graphgpo" || c.Algorithm.Gamma != 1 || c.Trainer.Stage == StageSFT {
-		return nil
-	}
-	return &Note{Keys: []string{"algorithm.gamma"}, Warn: true,
-		About: "it is 1, so that all states of an episode that succeeds count alike for graphgpo; its paper has 0.1"}
+	verl := a.Loss.Mode == "dppo_tv" || a.Loss.Mode == "dppo_kl" || distills && a.Loss.DistillPG // which bounds weights
+	warn(verl && a.ClipDual == 0, "actor_rollout_ref.actor.clip_ratio_c",
+		"it is 0, so that the weight of a token in the policy loss may reach e^20; verl has 3")
+	warn(a.Loss.alone() && a.Entropy != 0, "actor_rollout_ref.actor.entropy_coeff", fmt.Sprintf("it is %v, so that "+
+		"entropy is learned beside the teacher of %s; verl, prime-rl, TRL and the tinker cookbook have no such term: "+
+		"set it to 0", a.Entropy, a.Loss.Mode))
+	warn(c.Algorithm.Estimator == "graphgpo" && c.Algorithm.Gamma == 1, "algorithm.gamma",
+		"it is 1, so that all states of an episode that succeeds count alike for graphgpo; its paper has 0.1")
 }
 
 // rounded refuses rounded weights where they are not used.

@@ -26,17 +26,6 @@ func partialBlock(options map[string]any) (map[string]any, bool) {
 	return block, true
 }
 
-// judgeNote says that the settings of a judge have no effect, such as those beside a preset's scorer.
-func (c *Config) judgeNote() *Note {
-	s := c.stateReward()
-	if !s.Enabled() || s.Scorer == judge.ByModel ||
-		s.JudgeURL == "" && s.JudgeModel == "" && s.Service == judge.DefaultService() {
-		return nil
-	}
-	return &Note{Keys: []string{"env.config.state_reward.scorer"}, Warn: true,
-		About: "it is " + s.Scorer + ", so that judge_base_url, judge_model and judge have no effect: set it to judge to ask the model"}
-}
-
 // completeBlock completes a partial block state_reward in options if those below it have
 // use_state_reward: the block then pays the same, scored and placed in the same way, except
 // for what it sets. Options are changed in place.
