@@ -26,68 +26,85 @@ type Metric struct {
 	Aliases []string // further names for the same number, as in VAGEN and verl
 }
 
-// metrics are all metrics of runs. Of several families that contain a name the one with the longest
-// Name counts.
-var metrics = []Metric{
-	{Name: "training/", Stage: StageEpisodes},
-	{Name: "train/", Stage: StageEpisodes},
-	{Name: "train/success", Stage: StageEpisodes, Aliases: []string{"custom_metrics/train/traj_success"}},
-	{Name: "train/played", Stage: StageEpisodes, Playing: true},
-	{Name: "train/played_unusable", Stage: StageEpisodes, Playing: true},
-	{Name: "train/trained_tokens", Stage: StageUpdate},
-	{Name: "train/by_source/", Stage: StageEpisodes, Playing: true},
-	{Name: "pool/", Stage: StageEpisodes, Playing: true},
-	{Name: "num_turns/", Stage: StageEpisodes},
-	{Name: "custom_metrics/train/", Stage: StageEpisodes},
-	{Name: "response_length/", Stage: StageEpisodes},
-	{Name: "prompt_length/", Stage: StageEpisodes},
-	{Name: "template/", Stage: StageEpisodes},
-	{Name: "judge/", Stage: StageEpisodes, Playing: true},
-	{Name: "reward_variance", Stage: StageEpisodes, Aliases: []string{"custom_metrics/train/reward_variance"}},
-	{Name: "reward_variance/", Stage: StageEpisodes},
-	{Name: "rollout/staleness_mean", Stage: StageEpisodes, Playing: true},
-	{Name: "rollout/staleness_max", Stage: StageEpisodes, Playing: true},
-	{Name: "rollout/partial_share", Stage: StageEpisodes, Playing: true},
-	{Name: "trend/response_length", Stage: StageEpisodes},
-	{Name: "trend/state_without_success", Stage: StageEpisodes},
+// metrics are all metrics of runs, by the stage that computes them. Of several families that contain a name the one
+// with the longest Name counts.
+var metrics = staged(map[string][]Metric{
+	StageEpisodes: {
+		{Name: "training/"},
+		{Name: "train/"},
+		{Name: "train/success", Aliases: []string{"custom_metrics/train/traj_success"}},
+		{Name: "train/played", Playing: true},
+		{Name: "train/played_unusable", Playing: true},
+		{Name: "train/by_source/", Playing: true},
+		{Name: "pool/", Playing: true},
+		{Name: "num_turns/"},
+		{Name: "custom_metrics/train/"},
+		{Name: "response_length/"},
+		{Name: "prompt_length/"},
+		{Name: "template/"},
+		{Name: "judge/", Playing: true},
+		{Name: "reward_variance", Aliases: []string{"custom_metrics/train/reward_variance"}},
+		{Name: "reward_variance/"},
+		{Name: "rollout/staleness_mean", Playing: true},
+		{Name: "rollout/staleness_max", Playing: true},
+		{Name: "rollout/partial_share", Playing: true},
+		{Name: "trend/response_length"},
+		{Name: "trend/state_without_success"},
+	},
+	StageUpdate: {
+		{Name: "train/trained_tokens"},
+		{Name: "actor/"},
+		{Name: "critic/"},
+		{Name: "sft/"},
+		{Name: "trend/grad_norm"},
+		{Name: "alarm/"},
+		{Name: "time/", Machine: true},
+		{Name: "time/step", Machine: true, Aliases: []string{"timing_s/step", "perf/time_per_step"}},
+		{Name: "timing_s/", Machine: true},
+		{Name: "timing_per_token_ms/", Machine: true},
+		{Name: "perf/", Machine: true},
+	},
+	StageAdvantages: {
+		{Name: "rollout/"},
+		{Name: "rollout_corr/"},
+		{Name: "reward/"},
+		{Name: "actor/reward_kl_penalty", Aliases: []string{"critic/kl"}},
+		{Name: "actor/reward_kl_penalty_coeff", Aliases: []string{"critic/kl_coeff"}},
+		{Name: "critic/score/"},
+		{Name: "critic/rewards/"},
+		{Name: "critic/advantages/"},
+		{Name: "critic/returns/"},
+		{Name: "critic/values/"},
+		{Name: "critic/vf_explained_var"},
+		{Name: "explained_variance"},
+		{Name: "advantage_share/"},
+		{Name: "filter/"},
+		{Name: "gate/"},
+		{Name: "_failed/"},
+		{Name: "time/logprobs", Machine: true, Aliases: []string{"timing_s/old_log_prob"}},
+		{Name: "time/advantages", Machine: true, Aliases: []string{"timing_s/adv"}},
+	},
+	StageImitation: {
+		{Name: "imitate/"},
+	},
+	StageValidation: {
+		{Name: "sft/val_"},
+		{Name: "val/"},
+		{Name: "val-core/"},
+		{Name: "val-aux/"},
+		{Name: "time/validate", Machine: true, Aliases: []string{"timing_s/testing"}},
+	},
+})
 
-	{Name: "rollout/", Stage: StageAdvantages},
-	{Name: "rollout_corr/", Stage: StageAdvantages},
-	{Name: "reward/", Stage: StageAdvantages},
-	{Name: "actor/reward_kl_penalty", Stage: StageAdvantages, Aliases: []string{"critic/kl"}},
-	{Name: "actor/reward_kl_penalty_coeff", Stage: StageAdvantages, Aliases: []string{"critic/kl_coeff"}},
-	{Name: "critic/score/", Stage: StageAdvantages},
-	{Name: "critic/rewards/", Stage: StageAdvantages},
-	{Name: "critic/advantages/", Stage: StageAdvantages},
-	{Name: "critic/returns/", Stage: StageAdvantages},
-	{Name: "critic/values/", Stage: StageAdvantages},
-	{Name: "critic/vf_explained_var", Stage: StageAdvantages},
-	{Name: "explained_variance", Stage: StageAdvantages},
-	{Name: "advantage_share/", Stage: StageAdvantages},
-	{Name: "filter/", Stage: StageAdvantages},
-	{Name: "gate/", Stage: StageAdvantages},
-	{Name: "_failed/", Stage: StageAdvantages},
-
-	{Name: "actor/", Stage: StageUpdate},
-	{Name: "critic/", Stage: StageUpdate},
-	{Name: "sft/", Stage: StageUpdate},
-	{Name: "trend/grad_norm", Stage: StageUpdate},
-	{Name: "alarm/", Stage: StageUpdate},
-
-	{Name: "imitate/", Stage: StageImitation},
-	{Name: "sft/val_", Stage: StageValidation},
-	{Name: "val/", Stage: StageValidation},
-	{Name: "val-core/", Stage: StageValidation},
-	{Name: "val-aux/", Stage: StageValidation},
-
-	{Name: "time/", Stage: StageUpdate, Machine: true},
-	{Name: "time/step", Stage: StageUpdate, Machine: true, Aliases: []string{"timing_s/step", "perf/time_per_step"}},
-	{Name: "time/logprobs", Stage: StageAdvantages, Machine: true, Aliases: []string{"timing_s/old_log_prob"}},
-	{Name: "time/advantages", Stage: StageAdvantages, Machine: true, Aliases: []string{"timing_s/adv"}},
-	{Name: "time/validate", Stage: StageValidation, Machine: true, Aliases: []string{"timing_s/testing"}},
-	{Name: "timing_s/", Stage: StageUpdate, Machine: true},
-	{Name: "timing_per_token_ms/", Stage: StageUpdate, Machine: true},
-	{Name: "perf/", Stage: StageUpdate, Machine: true},
+// staged lists metrics with their stage.
+func staged(by map[string][]Metric) (all []Metric) {
+	for stage, list := range by {
+		for _, m := range list {
+			m.Stage = stage
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // MetricOf returns what is known of a metric by one of its names. ok is false for the metrics that
