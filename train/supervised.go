@@ -1,11 +1,10 @@
 package train
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 
+	"vagen/internal/silent"
 	"vagen/policy"
 	"vagen/train/config"
 	"vagen/train/sft"
@@ -20,7 +19,7 @@ func (t *Trainer) supervises() bool { return t.Config.Trainer.Stage == config.St
 
 // prepareSupervised is prepare for the supervised stage, which plays no episodes.
 func (t *Trainer) prepareSupervised(ctx context.Context, runs bool) error {
-	t.Log = cmp.Or(t.Log, slog.New(slog.DiscardHandler))
+	t.Log = silent.Log(t.Log)
 	if t.Examples == nil {
 		t.Config = t.Config.Supervised()
 	}

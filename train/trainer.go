@@ -1,7 +1,6 @@
 package train
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 
 	"vagen/advantage"
 	"vagen/env"
+	"vagen/internal/silent"
 	"vagen/policy"
 	"vagen/reward"
 	"vagen/rollout"
@@ -200,7 +200,7 @@ func (t *Trainer) prepareEpisodes(ctx context.Context) error {
 	if t.Envs == nil {
 		return fmt.Errorf("train: %w: Trainer needs Envs", config.ErrConfig)
 	}
-	t.Log = cmp.Or(t.Log, slog.New(slog.DiscardHandler))
+	t.Log = silent.Log(t.Log)
 	if err := t.openLevels(ctx); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"vagen/internal/presets"
 	"vagen/internal/regular"
 	"vagen/internal/settings"
+	"vagen/internal/silent"
 	"vagen/reward/judge"
 	"vagen/train/config/internal/vagen"
 )
@@ -30,7 +30,7 @@ func (n Note) String() string { return strings.Join(n.Keys, ", ") + ": " + n.Abo
 
 // LogNotes logs the notes of a configuration, warnings at level warn.
 func (c *Config) LogNotes(log *slog.Logger) {
-	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	log = silent.Log(log)
 	for _, n := range c.Notes {
 		if n.Warn {
 			log.Warn("configuration: "+n.About, "keys", n.Keys)

@@ -12,6 +12,7 @@ import (
 
 	"vagen/advantage"
 	"vagen/internal/rng"
+	"vagen/internal/silent"
 	"vagen/rollout"
 	"vagen/rollout/store"
 )
@@ -104,7 +105,7 @@ func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("credit: %w: %w", ErrOptions, err)
 	}
-	m.Log = cmp.Or(m.Log, slog.New(slog.DiscardHandler))
+	m.Log = silent.Log(m.Log)
 	claims, missing, err := m.Step.claimsOf(m.Estimators, m.Params)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"vagen/internal/clock"
+	"vagen/internal/silent"
 	"vagen/policy"
 	"vagen/policy/engine"
 	"vagen/policy/vlm"
@@ -78,7 +79,7 @@ func wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, log *
 		return nil, err
 	}
 	l := &learner{Model: m, config: c, fleet: fleet, policy: engine.NewPolicy(fleet), changed: true,
-		log: cmp.Or(log, slog.New(slog.DiscardHandler))}
+		log: silent.Log(log)}
 	if err := l.openFolder(dir); err != nil {
 		return nil, errors.Join(err, fleet.Close())
 	}

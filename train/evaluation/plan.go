@@ -17,6 +17,7 @@ import (
 	"vagen/internal/regular"
 	"vagen/internal/rng"
 	"vagen/internal/settings"
+	"vagen/internal/silent"
 	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/policy/chat"
@@ -289,7 +290,7 @@ func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 	if e.own.Backends == nil {
 		return nil, false, nil, unmade.Error("evaluation.Plan", "Load")
 	}
-	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	log = silent.Log(log)
 	p, apart, done, err := e.openPolicy(ctx, log)
 	if err != nil {
 		return nil, false, nil, err

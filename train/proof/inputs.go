@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vagen/internal/silent"
 	"vagen/train/config"
 	"vagen/train/rundir"
 )
@@ -39,7 +39,7 @@ func (r *Recorder) RecordInputs(
 	if c == nil {
 		return nil, errors.New("proof: inputs: the configuration is nil")
 	}
-	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	log = silent.Log(log)
 	known, others := inputPaths(c), map[string]string{}
 	for use, path := range paths {
 		if filepath.Clean(path) == filepath.Clean(known[use]) || use == "plugin" { // the process that verifies loads its own

@@ -19,6 +19,7 @@ import (
 	"vagen/internal/natsurl"
 	"vagen/internal/origin"
 	"vagen/internal/regular"
+	"vagen/internal/silent"
 	"vagen/internal/transport"
 	"vagen/rollout"
 )
@@ -261,7 +262,7 @@ func (o *Connection) certificate() (tls.Certificate, error) {
 }
 
 func (o *Connection) log() *slog.Logger {
-	return cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	return silent.Log(o.Log)
 }
 
 // access converts an error of a connection, if there is one: those about credentials wrap ErrAccess, those about

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
+	"vagen/internal/silent"
 	"vagen/policy/vlm"
 	"vagen/train/config"
 )
@@ -58,7 +58,7 @@ func (o *Options) openModel(ctx context.Context, c *config.Config) (*vlm.Model, 
 // end: otherwise a signal for all processes would interrupt the update that rank 0 finishes before it
 // saves.
 func Follow(ctx context.Context, c config.Config, o Options) (err error) {
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Log = silent.Log(o.Log)
 	if err := errors.Join(c.PinAutotune(), o.Registries.Validate(&c), o.checkNodes(&c)); err != nil {
 		return err
 	}

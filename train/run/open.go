@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"vagen/env"
+	"vagen/internal/silent"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/train"
@@ -202,7 +203,7 @@ func (o *Options) checkTemplate(ctx context.Context, c *config.Config, p *prepar
 // prepare completes configuration and options, opens environments and start states, and
 // tries environments and the model's files.
 func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, error) {
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Log = silent.Log(o.Log)
 	if !o.measuring {
 		if err := c.PinAutotune(); err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package sft
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"vagen/internal/field"
 	"vagen/internal/rng"
 	"vagen/internal/settings"
+	"vagen/internal/silent"
 	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/train/config"
@@ -78,7 +78,7 @@ func Open(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.L
 	if settings.Check(&bad, &c.SFT); bad.Err() != nil {
 		return nil, fmt.Errorf("sft: %w: %w", config.ErrConfig, bad.Err())
 	}
-	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	log = silent.Log(log)
 	o := &opener{config: c, envs: envs}
 	train, held, err := o.read(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"vagen/internal/origin"
+	"vagen/internal/silent"
 )
 
 // ErrKeyNeeded means that other machines can reach an address that is served without a
@@ -35,9 +36,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, ln.Close())
 	}
 	log := s.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = silent.Log(log)
 	// Requests end with ctx, those that listen to events included.
 	requests, end := context.WithCancel(ctx)
 	defer end()

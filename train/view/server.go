@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"vagen/internal/redact"
+	"vagen/internal/silent"
 	"vagen/train/rundir"
 )
 
@@ -52,9 +53,7 @@ func (s *Server) handler() (*handler, error) {
 		return nil, fmt.Errorf("view: runs: %w: none is given", ErrRun)
 	}
 	h := &handler{log: s.Log, key: s.Key, listeners: make(chan struct{}, maxListeners)}
-	if h.log == nil {
-		h.log = slog.New(slog.DiscardHandler)
-	}
+	h.log = silent.Log(h.log)
 	for i, path := range s.Runs {
 		r, err := openRun("r"+strconv.Itoa(i), path)
 		if err != nil {

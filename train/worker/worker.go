@@ -8,7 +8,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"sync"
 
 	"vagen/env"
+	"vagen/internal/silent"
 	"vagen/policy"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
@@ -168,7 +168,7 @@ func (h *host) policy(ctx context.Context, version []byte) (p policy.Policy, err
 }
 
 func (h *host) log() *slog.Logger {
-	return cmp.Or(h.opts.Log, slog.New(slog.DiscardHandler))
+	return silent.Log(h.opts.Log)
 }
 
 // unfollow closes the connections to the servers of a run.

@@ -4,7 +4,6 @@
 package embedded
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"vagen/internal/silent"
 	"vagen/train/queue"
 )
 
@@ -50,7 +50,7 @@ func Start(o queue.ServerOptions) (queue.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w: %w", queue.ErrServer, err)
 	}
-	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	log := silent.Log(o.Log)
 	e := &embedded{Server: s, log: &serverLog{log: log, failed: make(chan struct{})}}
 	s.SetLogger(e.log, false, false)
 	go s.Start()

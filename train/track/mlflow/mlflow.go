@@ -4,7 +4,6 @@ package mlflow
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +22,7 @@ import (
 	"vagen/internal/floats"
 	"vagen/internal/regular"
 	"vagen/internal/retry"
+	"vagen/internal/silent"
 	"vagen/internal/unmade"
 	"vagen/train/track"
 )
@@ -98,7 +98,7 @@ func New(o Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Log = silent.Log(o.Log)
 	ctx, stop := context.WithCancel(context.Background())
 	m := &Sink{
 		client: client, o: o, path: filepath.Join(o.Dir, mlflowName), log: o.Log, stop: stop, start: time.Now(),

@@ -2,13 +2,13 @@
 package upload
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 
 	"vagen/internal/hub"
+	"vagen/internal/silent"
 	"vagen/train/config"
 )
 
@@ -34,7 +34,7 @@ func New(c *config.Config, log *slog.Logger) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: huggingface_hub.repo_id: %w", config.ErrConfig, err)
 	}
-	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	log = silent.Log(log)
 	return &Queue{client: client, c: &c.Hub, log: log}, nil
 }
 
