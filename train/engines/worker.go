@@ -60,18 +60,14 @@ type Follower struct {
 // Follow opens the servers of a configuration for a Follower.
 func Follow(ctx context.Context, c *config.Config, log *slog.Logger) (*Follower, error) {
 	c = cmp.Or(c, new(config.Config))
-	codec, err := engine.LoadCodec(c.Agent.Model.Path, c.Data.Template)
-	if err != nil {
-		return nil, err
-	}
 	o, err := options(c)
 	if err != nil {
 		return nil, err
 	}
-	o.Log, o.Follow = log, true
-	fleet, err := engine.Open(ctx, codec, o)
+	o.Follow = true
+	fleet, err := openFleet(ctx, c, config.EngineKey, o, log)
 	if err != nil {
-		return nil, fmt.Errorf("actor_rollout_ref.rollout.engine: %w", err)
+		return nil, err
 	}
 	return &Follower{fleet: fleet}, nil
 }
