@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"vagen/internal/origin"
-	"vagen/internal/silent"
 )
 
 // ErrKeyNeeded means that other machines can reach an address that is served without a
@@ -31,12 +30,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			ErrKeyNeeded)
 		return errors.Join(err, ln.Close())
 	}
-	h, err := s.Handler()
+	h, err := s.handler()
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	log := s.Log
-	log = silent.Log(log)
 	// Requests end with ctx, those that listen to events included.
 	requests, end := context.WithCancel(ctx)
 	defer end()
@@ -44,9 +41,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 5 * time.Minute,
 		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: 32 << 10, BaseContext: func(net.Listener) context.Context { return requests },
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 	}
-	log.Info("serving the page", "address", ln.Addr().String(), "runs", len(s.Runs))
+	h.log.Info("serving the page", "address", ln.Addr().String(), "runs", len(s.Runs))
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(ln) }()
 	select {

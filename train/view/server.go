@@ -52,8 +52,7 @@ func (s *Server) handler() (*handler, error) {
 	if len(s.Runs) == 0 {
 		return nil, fmt.Errorf("view: runs: %w: none is given", ErrRun)
 	}
-	h := &handler{log: s.Log, key: s.Key, listeners: make(chan struct{}, maxListeners)}
-	h.log = silent.Log(h.log)
+	h := &handler{log: silent.Log(s.Log), key: s.Key, listeners: make(chan struct{}, maxListeners)}
 	for i, path := range s.Runs {
 		r, err := openRun("r"+strconv.Itoa(i), path)
 		if err != nil {
