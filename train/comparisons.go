@@ -98,7 +98,7 @@ func states(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
 		}
 	}
 	if t.Rows[row].EndsWithSummary() { // the turn of a summary has no state of the environment
-		dst = append(dst, rng.Derive(0, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
+		dst = append(dst, ownState(0, t, row))
 	}
 	return dst
 }
@@ -115,13 +115,18 @@ func nextStates(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
 		case t.Success:
 			dst = append(dst, advantage.SuccessState)
 		default:
-			dst = append(dst, rng.Derive(1, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
+			dst = append(dst, ownState(1, t, row))
 		}
 	}
 	if t.Rows[row].EndsWithSummary() { // as in states
-		dst = append(dst, rng.Derive(1, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
+		dst = append(dst, ownState(1, t, row))
 	}
 	return dst
+}
+
+// ownState is a key that no other row has.
+func ownState(seed uint64, t *rollout.Trajectory, row int) uint64 {
+	return rng.Derive(seed, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row))
 }
 
 // stateKey is a hash of an observation.
