@@ -92,12 +92,9 @@ func (r *run) episodeAnswer(ctx context.Context, q url.Values) (*episodeAnswer, 
 
 // openEpisode finds an episode in the folder of the run, which it locks until done is called.
 func (r *run) openEpisode(key string) (root *os.Root, e *entry, done func(), err error) {
-	r.mu.Lock()
-	if root, err = r.openRoot(); err != nil {
-		r.mu.Unlock()
+	if root, done, err = r.open(); err != nil {
 		return nil, nil, nil, notFound("the run's folder does not exist any more")
 	}
-	done = func() { root.Close(); r.mu.Unlock() }
 	if e, err = r.find(root, key); err != nil {
 		done()
 	}

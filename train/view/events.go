@@ -78,13 +78,11 @@ func (h *handler) events(w http.ResponseWriter, req *http.Request) {
 
 // seen reads what was written to the run's folder.
 func (r *run) seen() seen {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	root, err := r.openRoot()
+	root, done, err := r.open()
 	if err != nil {
 		return seen{}
 	}
-	defer root.Close()
+	defer done()
 	r.refresh(root)
 	return seen{len(r.metrics.lines), r.metrics.generation, r.episodes.changes}
 }

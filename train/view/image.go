@@ -93,13 +93,11 @@ func (r *run) imageFile(kind, step, name string) (folder, file string, err error
 	if !imagePattern.MatchString(name) {
 		return "", "", badRequest("name: %q is not that of an image", clip(name, 100))
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	root, err := r.openRoot()
+	root, done, err := r.open()
 	if err != nil {
 		return "", "", notFound("the image is not stored")
 	}
-	defer root.Close()
+	defer done()
 	if r.episodes.folders == nil {
 		r.loadConfig(root)
 		r.episodes.refresh(r, root)

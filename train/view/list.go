@@ -134,13 +134,11 @@ func (r *run) episodesAnswer(ctx context.Context, q url.Values) (a listAnswer, e
 
 // listEpisodes lists the episodes of a filter.
 func (r *run) listEpisodes(ctx context.Context, f filter) (a listAnswer, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	root, err := r.openRoot()
+	root, done, err := r.open()
 	if err != nil {
 		return listAnswer{Facets: facets{[]string{}, []string{}, []int{}}, Episodes: []listed{}}, nil
 	}
-	defer root.Close()
+	defer done()
 	r.loadConfig(root)
 	r.episodes.refresh(r, root)
 

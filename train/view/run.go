@@ -52,6 +52,16 @@ func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime()}
 // openRoot opens the run's folder. Paths below it cannot leave it, also through links.
 func (r *run) openRoot() (*os.Root, error) { return os.OpenRoot(r.path) }
 
+// open is openRoot for as long as nobody else uses the run: it is locked until done is called.
+func (r *run) open() (root *os.Root, done func(), err error) {
+	r.mu.Lock()
+	if root, err = r.openRoot(); err != nil {
+		r.mu.Unlock()
+		return nil, nil, err
+	}
+	return root, func() { root.Close(); r.mu.Unlock() }, nil
+}
+
 // openFile opens a regular file.
 func openFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	info, err := root.Stat(name)
@@ -195,14 +205,12 @@ func (h *handler) listRuns(context.Context, url.Values) (map[string][]runAnswer,
 // about describes the run.
 func (r *run) about() runAnswer {
 	a := runAnswer{ID: r.id, Name: r.name, Problems: []string{}}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	root, err := r.openRoot()
+	root, done, err := r.open()
 	if err != nil {
 		a.Problems = append(a.Problems, sentence("The run's folder cannot be read: %v", err))
 		return a
 	}
-	defer root.Close()
+	defer done()
 	r.refresh(root)
 	if r.problem != "" {
 		a.Problems = append(a.Problems, r.problem)
@@ -266,13 +274,11 @@ func (h *handler) compareConfigs(_ context.Context, q url.Values) (map[string][]
 
 // settings are the run's settings without secrets, none if they cannot be read.
 func (r *run) settings() []settings.Key {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	root, err := r.openRoot()
+	root, done, err := r.open()
 	if err != nil {
 		return nil
 	}
-	defer root.Close()
+	defer done()
 	if r.loadConfig(root); r.config == nil {
 		return nil
 	}
