@@ -17,13 +17,8 @@ func Limit() (limit int64, says string) { return limitUnder("/") }
 // limitUnder reads the system's files below root.
 func limitUnder(root string) (limit int64, says string) {
 	const machine = "/proc/meminfo"
-	raw, _ := regular.ReadFile(filepath.Join(root, machine))
-	for line := range bytes.Lines(raw) {
-		if f := strings.Fields(string(line)); len(f) == 3 && f[0] == "MemTotal:" && f[2] == "kB" {
-			if n, err := strconv.ParseInt(f[1], 10, 53); err == nil {
-				limit, says = n<<10, machine
-			}
-		}
+	if limit = kilobytes(filepath.Join(root, machine), "MemTotal:"); limit > 0 {
+		says = machine
 	}
 	for group := controlGroup(root); group != ""; group = parent(group) {
 		file := path.Join("/sys/fs/cgroup", group, "memory.max")
@@ -37,6 +32,18 @@ func limitUnder(root string) (limit int64, says string) {
 		}
 	}
 	return limit, says
+}
+
+// kilobytes returns a figure of a file of the system in bytes, 0 if the file does not have it.
+func kilobytes(path, name string) int64 {
+	raw, _ := regular.ReadFile(path)
+	for line := range bytes.Lines(raw) {
+		if f := strings.Fields(string(line)); len(f) == 3 && f[0] == name && f[2] == "kB" {
+			n, _ := strconv.ParseInt(f[1], 10, 53)
+			return n << 10
+		}
+	}
+	return 0
 }
 
 // controlGroup returns the process's control group, "" if it has none.
