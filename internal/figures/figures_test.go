@@ -1,17 +1,18 @@
-// Figures draws the pictures of docs/concepts.md from a tiny episode, with the masks, the
-// placement of rewards and the estimators of this library.
-//
-//	go run ./internal/figures docs
-package main
+package figures
 
 import (
-	"fmt"
+	"flag"
 	"os"
 	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/mask"
 	"vagen/reward"
 )
+
+var update = flag.Bool("update", false, "write the pictures instead of comparing them")
 
 // episode is the example of all pictures.
 type episode struct {
@@ -22,7 +23,7 @@ type episode struct {
 }
 
 // newEpisode records an episode of two turns. Each image has two placeholder tokens.
-func newEpisode() (*episode, error) {
+func newEpisode(t *testing.T) *episode {
 	e := &episode{
 		words: []string{
 			"Reach", "the goal.", "▣", "▣",
@@ -48,51 +49,22 @@ func newEpisode() (*episode, error) {
 		e.row.AddSpan(reward.SectionObservation, 4, 6),
 		e.row.AddSpan(reward.SectionObservation, 11, 13),
 	} {
-		if err != nil {
-			return nil, err
+		require.NoError(t, err)
+	}
+	return e
+}
+
+// TestThePicturesOfTheDocumentsAreCurrent: docs has what the library computes now.
+func TestThePicturesOfTheDocumentsAreCurrent(t *testing.T) {
+	e := newEpisode(t)
+	for name, want := range map[string]string{"concepts-masks.svg": drawMasks(e),
+		"concepts-rewards.svg": drawRewards(t, e), "concepts-credit.svg": drawCredit(t, e)} {
+		name = filepath.Join("..", "..", "docs", name)
+		if *update {
+			require.NoError(t, os.WriteFile(name, []byte(want), 0o644))
 		}
-	}
-	return e, nil
-}
-
-// pictures returns the pictures by file name.
-func pictures() (map[string]string, error) {
-	e, err := newEpisode()
-	if err != nil {
-		return nil, err
-	}
-	placed, err := drawRewards(e)
-	if err != nil {
-		return nil, err
-	}
-	credit, err := drawCredit(e)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]string{"concepts-masks.svg": drawMasks(e), "concepts-rewards.svg": placed,
-		"concepts-credit.svg": credit}, nil
-}
-
-func run(dir string) error {
-	all, err := pictures()
-	if err != nil {
-		return err
-	}
-	for name, text := range all {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "figures: usage: go run ./internal/figures DIR")
-		os.Exit(2)
-	}
-	if err := run(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, "figures:", err)
-		os.Exit(1)
+		got, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got), name)
 	}
 }

@@ -1,10 +1,13 @@
-package main
+package figures
 
 import (
 	"fmt"
 	"html"
 	"math"
 	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/advantage"
 	"vagen/mask"
@@ -117,7 +120,7 @@ func drawMasks(e *episode) string {
 }
 
 // drawRewards draws the token that gets each reward with the three placements.
-func drawRewards(e *episode) (string, error) {
+func drawRewards(t *testing.T, e *episode) string {
 	lines := []struct {
 		name string
 		how  reward.Placement
@@ -133,9 +136,7 @@ func drawRewards(e *episode) (string, error) {
 		y := 44 + float64(k)*lineHeight
 		p.label(labelWidth-10, y+16, "end", ink, line.name)
 		placed, err := reward.Place(nil, &e.row, line.how, e.turns, 0)
-		if err != nil {
-			return "", err
-		}
+		require.NoError(t, err)
 		for i, r := range placed {
 			fill, text := "#f5f7fa", ""
 			if r != 0 {
@@ -145,19 +146,15 @@ func drawRewards(e *episode) (string, error) {
 			p.label(centre(i), y+16, "middle", "#ffffff", text)
 		}
 	}
-	return p.String(), nil
+	return p.String()
 }
 
 // drawCredit draws the advantages of four estimators, before whitening.
-func drawCredit(e *episode) (string, error) {
+func drawCredit(t *testing.T, e *episode) string {
 	rewards, err := reward.Place(nil, &e.row, reward.PerTurn, e.turns, 0)
-	if err != nil {
-		return "", err
-	}
+	require.NoError(t, err)
 	var b advantage.Batch
-	if err := b.Append(&e.row, mask.Options{}, advantage.Row{Rewards: rewards, Values: e.values}); err != nil {
-		return "", err
-	}
+	require.NoError(t, b.Append(&e.row, mask.Options{}, advantage.Row{Rewards: rewards, Values: e.values}))
 	panels := []struct {
 		name string
 		est  advantage.Estimator
@@ -173,9 +170,7 @@ func drawCredit(e *episode) (string, error) {
 	turns, ends := e.row.TurnIndex(nil), e.row.TurnEnd(nil)
 	for k, what := range panels {
 		var out advantage.Result
-		if err := what.est.Estimate(&out, &b); err != nil {
-			return "", err
-		}
+		require.NoError(t, what.est.Estimate(&out, &b))
 		y := 40 + panel*float64(k) + zero
 		p.label(labelWidth-10, y, "end", ink, what.name)
 		p.add(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="%s"/>`, at(0), at(e.row.Len()), y, y, faint)
@@ -196,5 +191,5 @@ func drawCredit(e *episode) (string, error) {
 			}
 		}
 	}
-	return p.String(), nil
+	return p.String()
 }
