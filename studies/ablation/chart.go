@@ -3,12 +3,11 @@ package main
 import (
 	"image/color"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
 	"vagen/rollout/evaluate"
+	"vagen/train/track/curve/plot"
 )
 
 // inks are the presets' colours.
@@ -33,16 +32,8 @@ type chart struct {
 
 // draw writes the curves, with confidence intervals as bars, to a PNG.
 func (ch chart) draw(path string) error {
-	p := plot.New()
-	for _, f := range []*font.Font{
-		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
-		&p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font,
-	} {
-		f.Variant = "Sans"
-	}
-	p.X.Label.Text, p.Y.Label.Text = "training step", ch.y
+	p := plot.New("", ch.y)
 	p.Y.Min, p.Y.Max = 0, ch.max
-	p.Add(plotter.NewGrid())
 	for i, c := range ch.curves {
 		bars := struct {
 			plotter.XYs

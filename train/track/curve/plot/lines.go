@@ -34,7 +34,7 @@ var (
 
 // Write draws to a file, in the format that its name ends with: .png, .svg or .pdf.
 func (l *Lines) Write(path string) error {
-	p := newPlot(l.Title, l.Label)
+	p := New(l.Title, l.Label)
 	for i, line := range l.Lines {
 		xys := finite(line.Points)
 		if len(xys) == 0 {

@@ -33,7 +33,7 @@ func PNG(c *curve.Curve, path string) error {
 	if c == nil {
 		return errors.New("plot: the curve is nil")
 	}
-	p := newPlot(c.Title, c.Label)
+	p := New(c.Title, c.Label)
 	p.Y.Min, p.Y.Max = 0, 1
 	trained, validated := c.Points()
 	train, val := finite(trained), finite(validated)
@@ -96,8 +96,8 @@ func finite(points [][2]float64) (out plotter.XYs) {
 	return out
 }
 
-// newPlot returns an empty plot over training steps, with a grid.
-func newPlot(title, label string) *plot.Plot {
+// New returns an empty plot over training steps, with a grid.
+func New(title, label string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, "training step", label
 	p.Add(plotter.NewGrid())
