@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vagen/advantage"
 	"vagen/env"
 	"vagen/internal/durable"
 	"vagen/internal/unmade"
@@ -119,7 +120,7 @@ func lockCredit(path string) (unlock func() error, err error) {
 
 // open finds the episodes, their numbers, and the player.
 func (r *Credit) open(ctx context.Context, rec *record, s train.State, envs *env.Registry, levels *train.Levels) error {
-	spec, err := config.Registries{}.WithBuiltins().Estimators.Describe(rec.config.Algorithm.Estimator)
+	spec, err := advantage.Describe(rec.config.Algorithm.Estimator)
 	if err != nil {
 		return err
 	}

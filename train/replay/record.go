@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/advantage"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/rollout/store"
@@ -181,7 +182,7 @@ func (r *record) checkServers() error {
 	if !r.config.UsesEngine() {
 		return nil
 	}
-	spec, err := config.Registries{}.WithBuiltins().Estimators.Describe(r.config.Algorithm.Estimator)
+	spec, err := advantage.Describe(r.config.Algorithm.Estimator)
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}

@@ -3,13 +3,14 @@ package run
 import (
 	"fmt"
 
+	"vagen/advantage"
 	"vagen/rollout"
 	"vagen/train/config"
 )
 
 // checkCaller reports settings with which programs that ask for responses cannot be trained.
 func checkCaller(c *config.Config, caller rollout.Caller) error {
-	e, err := config.Registries{}.WithBuiltins().Estimators.Describe(c.Algorithm.Estimator)
+	e, err := advantage.Describe(c.Algorithm.Estimator)
 	if err == nil && c.Trainer.Stage != config.StageSFT { // a caller's own estimator splits rows at its own risk
 		if err := rollout.Check(rollout.NoConcat{}, e, ""); err != nil {
 			return fmt.Errorf("%w: algorithm.adv_estimator: %w (an agent may begin several conversations)", config.ErrConfig,
