@@ -90,6 +90,12 @@ func (r *run) episodeAnswer(ctx context.Context, q url.Values) (*episodeAnswer, 
 	return a, nil
 }
 
+// newEpisodeAnswer is the answer without what an episode's file adds to the list.
+func newEpisodeAnswer(l listed, problems ...string) *episodeAnswer {
+	return &episodeAnswer{listed: l, Config: map[string]any{}, Metrics: map[string]number{}, Turns: []turnAnswer{},
+		Rows: []rowAnswer{}, Problems: emptyIfNil(problems)}
+}
+
 // openEpisode finds an episode in the folder of the run, which it locks until done is called.
 func (r *run) openEpisode(key string) (root *os.Root, e *entry, done func(), err error) {
 	if root, done, err = r.open(); err != nil {
@@ -108,10 +114,7 @@ func (r *run) episodeOf(ctx context.Context, key string) (*episodeAnswer, error)
 		return nil, err
 	}
 	defer done()
-	a := &episodeAnswer{
-		listed: r.list(root, e), Config: map[string]any{}, Metrics: map[string]number{}, Turns: []turnAnswer{},
-		Rows: []rowAnswer{}, Problems: []string{},
-	}
+	a := newEpisodeAnswer(r.list(root, e))
 	if e.readable {
 		return a, r.detailShown(root, e, a)
 	}

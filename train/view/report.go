@@ -164,8 +164,7 @@ func (d *reportData) episodes(ctx context.Context, r *run, n int, estimators []s
 		}
 		raw, err := encode(a, err)
 		if err != nil { // a list needs less of an episode's file
-			a = &episodeAnswer{listed: e, Config: map[string]any{}, Metrics: map[string]number{}, Turns: []turnAnswer{},
-				Rows: []rowAnswer{}, Problems: []string{err.Error()}}
+			a = newEpisodeAnswer(e, err.Error())
 			raw, err = encode(a, nil)
 		}
 		if err != nil {
