@@ -9,7 +9,7 @@ import (
 // for them with As, so that a wrapper passes them on with one method, Unwrap.
 //
 //	to play        Counter, Aligner, Resumer, Bounded
-//	to encode      Encoder, Templated, ToolEncoder, SystemEncoder
+//	to encode      Encoder, Templated, ToolEncoder, ToolPrompter, SystemEncoder
 //	elsewhere      PolicySnapshotter, StepTracker, EngineSampler, WorkerSource, RowChecker, ScoreChecker
 //	to be saved    Snapshotter, Restorer, Exporter
 //	to be recorded InputLister, BackendNamer, MetricsReporter
@@ -120,6 +120,16 @@ type ToolEncoder interface {
 	ToolCalls(text, calls string) (string, error)
 	// WithTools returns the encoder of conversations with definitions of tools.
 	WithTools(tools string) (Encoder, error)
+}
+
+// ToolPrompter is a policy whose chat template shows definitions, calls and results of tools. Its prompts may have
+// messages of the role Tool after a response, or after each other.
+type ToolPrompter interface {
+	// ToolCalls is that of ToolEncoder.
+	ToolCalls(text, calls string) (string, error)
+	// ToolSystem returns the text of a system message in which the template shows a text, "" for none, and definitions
+	// of tools, a JSON list. The error says that it does not show them there, or no results.
+	ToolSystem(text, tools string) (string, error)
 }
 
 // SystemEncoder is an Encoder that can put a system message in front of a conversation that it has encoded.

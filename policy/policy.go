@@ -17,6 +17,7 @@ const (
 	System    Role = "system"
 	User      Role = "user"
 	Assistant Role = "assistant"
+	Tool      Role = "tool" // the result of a call, see ToolPrompter
 )
 
 // Message is one entry of a conversation. ImageMark in Text marks the position of each
@@ -49,7 +50,7 @@ type Prompt struct {
 	Conversation uint64
 	// Messages are the messages since the last completion: system and user when the
 	// conversation opens, user afterwards. The opening may contain earlier turns,
-	// including the assistant's. The last message is the user's.
+	// including the assistant's. The last message is the user's, or a tool's.
 	Messages []Message
 	// Seed is the only source of randomness in sampling.
 	Seed uint64

@@ -20,10 +20,10 @@ import (
 // whose context is the tokens of the first one up to the turn. Tokens are never rendered again.
 type Caller interface {
 	env.Env
-	// Begin receives the episode, before Reset, and waits until the program can play it. That may take long,
-	// such as until a client comes, so neither EnvTimeout nor EpisodeTimeout limits it. It returns when ctx ends, and
-	// may change Seed, Group and Config to those of the client, which are recorded.
-	Begin(ctx context.Context, e *Episode) error
+	// Begin receives the episode and the policy that plays it, before Reset, and waits until the program can play it.
+	// That may take long, such as until a client comes, so neither EnvTimeout nor EpisodeTimeout limits it. It returns
+	// when ctx ends, and may change Seed, Group and Config to those of the client, which are recorded.
+	Begin(ctx context.Context, e *Episode, by policy.Policy) error
 	// Call returns the call that waits for a response, after Reset and after each Answer whose
 	// outcome is not done.
 	Call() Call
@@ -38,7 +38,7 @@ type Caller interface {
 // Call is a request for a response.
 type Call struct {
 	After       int                     // the turn whose response the messages follow; -1 opens a conversation
-	Messages    []policy.Message        // what the policy reads; the last one is the user's
+	Messages    []policy.Message        // what the policy reads; the last one is the user's or a tool's
 	Whole       func() []policy.Message // the conversation from its start, for policies that cannot resume one
 	StopStrings []string                // end the response, in addition to the player's
 }
@@ -76,7 +76,9 @@ var errTrial = errors.New("the environment is a program that asks for responses"
 // begin waits until the program of a Caller can play the episode, and then for its first call.
 func (p *Player) begin(ctx context.Context, l *live, c Caller) {
 	what := "begin of " + l.Env
-	_, err := recoverPanic(ctx, what, func(ctx context.Context) (any, error) { return nil, c.Begin(ctx, &l.Episode) })
+	_, err := recoverPanic(ctx, what, func(ctx context.Context) (any, error) {
+		return nil, c.Begin(ctx, &l.Episode, p.Policy)
+	})
 	if err != nil {
 		err = fmt.Errorf("rollout: %s: %w", what, err)
 	} else {
@@ -98,8 +100,9 @@ func (p *Player) nextCall(l *live, c Caller) (policy.Prompt, bool) {
 	}
 	call := c.Call()
 	messages, err := p.place(l, call)
-	if err == nil && (len(messages) == 0 || messages[len(messages)-1].Role != policy.User) {
-		err = fmt.Errorf("%w: the last message of a call must be the user's", ErrContract)
+	ends := []policy.Role{policy.User, policy.Tool}
+	if err == nil && (len(messages) == 0 || !slices.Contains(ends, messages[len(messages)-1].Role)) {
+		err = fmt.Errorf("%w: the last message of a call must be the user's or a tool's", ErrContract)
 	}
 	l.request = Request{Open: l.responses == 0 && len(l.prefix.Tokens) == 0, Messages: messages}
 	if err == nil {

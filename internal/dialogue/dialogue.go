@@ -3,6 +3,7 @@
 package dialogue
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -129,6 +130,16 @@ func (e Encoder) EncodeSystem(text string) ([]int32, error) {
 		return nil, fmt.Errorf("%s: %w", e.Name, err)
 	}
 	return e.Tok.Encode(shown)
+}
+
+// ToolCalls implements policy.ToolPrompter: see tokenizer.Chat.ToolCalls.
+func (e Encoder) ToolCalls(text, calls string) (string, error) {
+	return e.Chat.ToolCalls(text, json.RawMessage(calls))
+}
+
+// ToolSystem implements policy.ToolPrompter: see tokenizer.Chat.ToolSystem.
+func (e Encoder) ToolSystem(text, tools string) (string, error) {
+	return e.Chat.ToolSystem(text, json.RawMessage(tools))
 }
 
 // response returns the tokens of a response, with the end of its turn.

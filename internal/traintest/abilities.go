@@ -10,7 +10,8 @@ import (
 var Abilities = []reflect.Type{
 	reflect.TypeFor[policy.Counter](), reflect.TypeFor[policy.Aligner](), reflect.TypeFor[policy.Resumer](),
 	reflect.TypeFor[policy.Bounded](), reflect.TypeFor[policy.Encoder](), reflect.TypeFor[policy.Templated](),
-	reflect.TypeFor[policy.ToolEncoder](), reflect.TypeFor[policy.SystemEncoder](),
+	reflect.TypeFor[policy.ToolEncoder](), reflect.TypeFor[policy.ToolPrompter](),
+	reflect.TypeFor[policy.SystemEncoder](),
 	reflect.TypeFor[policy.PolicySnapshotter](), reflect.TypeFor[policy.StepTracker](),
 	reflect.TypeFor[policy.EngineSampler](), reflect.TypeFor[policy.WorkerSource](), reflect.TypeFor[policy.RowChecker](),
 	reflect.TypeFor[policy.ScoreChecker](),

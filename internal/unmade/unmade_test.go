@@ -163,7 +163,7 @@ func TestMethodsOfAZeroModelSayWhatMakesIt(t *testing.T) {
 		m.Restore(ctx, dir), second(m.Snapshot(ctx)), second(m.SnapshotPolicy(ctx)), m.Export(ctx, dir), m.Connect(ctx),
 		m.ExportAdapter(ctx, dir), second(m.Limits(ctx)), second(m.Plan(vlm.Workload{})), third(m.Encode(nil)),
 		second(m.Cost(vlm.StepDecode, 1, 1)), second(m.EncodeSystem("")), second(m.ToolCalls("", "")),
-		second(m.WithTools("[{}]")),
+		second(m.WithTools("[{}]")), second(m.ToolSystem("", "[{}]")),
 	} {
 		require.EqualError(t, err, "vlm: Model is a zero value, must be made by Open")
 	}

@@ -25,10 +25,11 @@ type Policy struct {
 }
 
 var (
-	_ policy.Policy  = (*Policy)(nil)
-	_ policy.Counter = (*Policy)(nil)
-	_ policy.Aligner = (*Policy)(nil)
-	_ policy.Resumer = (*Policy)(nil)
+	_ policy.Policy       = (*Policy)(nil)
+	_ policy.Counter      = (*Policy)(nil)
+	_ policy.Aligner      = (*Policy)(nil)
+	_ policy.Resumer      = (*Policy)(nil)
+	_ policy.ToolPrompter = (*Policy)(nil)
 )
 
 // conversation is the policy's state for a prompt's key.
@@ -299,6 +300,22 @@ func (p *Policy) Ends(tokens []int32) []int {
 		return nil
 	}
 	return p.codec.Ends(tokens)
+}
+
+// ToolCalls implements policy.ToolPrompter.
+func (p *Policy) ToolCalls(text, calls string) (string, error) {
+	if p.codec == nil {
+		return "", errPolicy
+	}
+	return p.codec.text.ToolCalls(text, calls)
+}
+
+// ToolSystem implements policy.ToolPrompter.
+func (p *Policy) ToolSystem(text, tools string) (string, error) {
+	if p.codec == nil {
+		return "", errPolicy
+	}
+	return p.codec.text.ToolSystem(text, tools)
 }
 
 // Resume implements policy.Resumer.

@@ -59,6 +59,14 @@ func (m *Model) ToolCalls(text, calls string) (string, error) {
 	return m.text.ToolCalls(text, calls)
 }
 
+// ToolSystem returns the text of a system message with definitions of tools: see tokenizer.Chat.ToolSystem.
+func (m *Model) ToolSystem(text, tools string) (string, error) {
+	if m.text == nil {
+		return "", errZero
+	}
+	return m.text.ToolSystem(text, tools)
+}
+
 // WithTools returns an encoder of conversations with definitions of tools: a JSON list, which
 // the chat template shows.
 func (m *Model) WithTools(tools string) (policy.Encoder, error) {

@@ -14,9 +14,10 @@ import (
 // policySnapshot is a policy with its own weights and conversations. It shares the device and the
 // compiled programs with the model that created it.
 type policySnapshot struct {
-	policy.Policy // m, as the next two
+	policy.Policy // m, as the next three
 	policy.Counter
 	policy.Resumer
+	policy.ToolPrompter
 
 	m   *Model
 	own []*device.Array // copied weights
@@ -38,7 +39,7 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, parts: m.parts, cfg: m.cfg, text: m.text, net: m.net,
 		sets: &learn.Sets{Options: m.sets.Options},
 	}}
-	l.Policy, l.Counter, l.Resumer = l.m, l.m, l.m
+	l.Policy, l.Counter, l.Resumer, l.ToolPrompter = l.m, l.m, l.m, l.m
 	actor := m.sets.Actor
 	for i, r := range actor.Replicas {
 		weights, err := l.copy(ctx, r)

@@ -30,8 +30,8 @@ var (
 func (p player) System(context.Context) (env.Observation, error) { return env.Observation{}, nil }
 
 // Begin implements rollout.Caller: it starts the agent as soon as there is room for it, or waits for a client.
-func (p player) Begin(ctx context.Context, e *rollout.Episode) error {
-	p.Seed, p.Group, p.Index = e.Seed, e.Group, e.Index
+func (p player) Begin(ctx context.Context, e *rollout.Episode, by policy.Policy) error {
+	p.Seed, p.Group, p.Index, p.template = e.Seed, e.Group, e.Index, templateOf(by)
 	if err := p.start(ctx); err != nil {
 		return err
 	}

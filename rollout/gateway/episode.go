@@ -36,6 +36,8 @@ type Episode struct {
 	stop    context.CancelFunc // ends the agent; nil before it starts
 	running sync.WaitGroup     // the agent
 
+	template policy.ToolPrompter // of the policy, see templateOf
+
 	wake chan struct{} // has an element when the state has changed
 	mu   sync.Mutex
 	record
@@ -107,8 +109,17 @@ func (e *Episode) ask(r *dialect.Request, marked bool) (*call, error) {
 	}
 	c.messages = e.messages(at.delta, at.parent == e.root)
 	at.parent.delivered = true
-	if n := len(c.messages); n == 0 || c.messages[n-1].Role != policy.User {
+	if n := len(c.messages); n == 0 || c.messages[n-1].Role == policy.System {
 		return nil, refusal(r.Field, "the last message must be the user's or a tool's result")
+	}
+	held := 0
+	for _, w := range append(slices.Clone(e.queue), c) {
+		for _, m := range w.messages {
+			held += len(m.Text)
+		}
+	}
+	if most := e.gate.o.MaxBody; len(e.queue) > 0 && int64(held) > most {
+		return nil, failure(http.StatusTooManyRequests, "", "the calls that wait have more than %d bytes of text", most)
 	}
 	at.add(c)
 	e.note(r, at)

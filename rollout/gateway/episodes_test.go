@@ -56,11 +56,11 @@ const question = `{"messages": [{"role": "user", "content": "two and two?"}]}`
 // untimed is an environment that fails if the wait for a client is limited, or what follows is not.
 type untimed struct{ player }
 
-func (u untimed) Begin(ctx context.Context, e *rollout.Episode) error {
+func (u untimed) Begin(ctx context.Context, e *rollout.Episode, by policy.Policy) error {
 	if _, limited := ctx.Deadline(); limited {
 		return errors.New("the wait for a client is limited")
 	}
-	return u.player.Begin(ctx, e)
+	return u.player.Begin(ctx, e, by)
 }
 
 func (u untimed) Reset(ctx context.Context, seed int64) (env.Observation, error) {

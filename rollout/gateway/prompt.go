@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,12 +14,63 @@ import (
 )
 
 // toolText shows definitions of tools in the system prompt and says how to call them, in the form of
-// the chat templates of Qwen2.5 and Qwen3, which the models were trained with.
+// the chat templates of Qwen2.5 and Qwen3. It is for policies whose own template is not used, see templateOf.
 const toolText = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
 	"You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n%s\n</tools>\n\n" +
 	"For each function call, return a json object with function name and arguments within " +
 	callOpen + callClose + " XML tags:\n" + callOpen +
 	"\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n" + callClose
+
+// templateOf returns the chat template of a policy, nil if it shows no tools, or shows calls in a form that newAnswer
+// does not read: then the policy would be taught that form, and its calls be lost.
+func templateOf(p policy.Policy) policy.ToolPrompter {
+	t, ok := policy.As[policy.ToolPrompter](p)
+	if !ok {
+		return nil
+	}
+	const tool = `{"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"integer"}}}}}`
+	_, err := t.ToolSystem("", "["+tool+"]")
+	text, wrong := t.ToolCalls("", `[{"name": "f", "arguments": {"a": 1}}]`)
+	read := newAnswer("", text, nil, tool).Calls
+	if err != nil || wrong != nil || !sameCalls(read, []dialect.Call{{Name: "f", Arguments: `{"a": 1}`}}) {
+		return nil
+	}
+	return t
+}
+
+// instructions shows a text and definitions of tools, one a line.
+func (e *Episode) instructions(text, tools string) string {
+	if e.template != nil {
+		shown, err := e.template.ToolSystem(text, "["+strings.ReplaceAll(tools, "\n", ",")+"]")
+		if err == nil {
+			return env.WithoutMarks(shown)
+		}
+	}
+	if text != "" {
+		text += "\n\n"
+	}
+	return text + fmt.Sprintf(toolText, tools)
+}
+
+// calling shows a message of the assistant that the policy has not written.
+func (e *Episode) calling(m dialect.Message) string {
+	if e.template != nil && len(m.Calls) > 0 {
+		calls, _ := json.Marshal(m.Calls) // texts cannot fail
+		if shown, err := e.template.ToolCalls(m.Text, string(calls)); err == nil {
+			return env.WithoutMarks(shown)
+		}
+	}
+	var some []string
+	if m.Text != "" {
+		some = append(some, m.Text)
+	}
+	for _, c := range m.Calls {
+		arguments := cmp.Or(c.Arguments, "{}")
+		call := fmt.Sprintf("%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name, arguments, callClose)
+		some = append(some, env.WithoutMarks(call))
+	}
+	return strings.Join(some, "\n")
+}
 
 // withTools adds definitions of tools after the leading instructions.
 func withTools(ms []dialect.Message, tools string) []dialect.Message {
@@ -26,43 +78,46 @@ func withTools(ms []dialect.Message, tools string) []dialect.Message {
 		return ms
 	}
 	at := 0
-	for at < len(ms) && ms[at].Role == dialect.System {
+	for at < len(ms) && leads(ms[at]) {
 		at++
 	}
 	return slices.Insert(ms, at, dialect.Message{Role: dialect.System, Replaced: dialect.Tools,
-		Text: fmt.Sprintf(toolText, env.WithoutMarks(tools))})
+		Text: env.WithoutMarks(tools)})
 }
 
-// messages converts messages to those of a policy: leading instructions make one message, and users, tools and
-// later instructions in turn another, as chat templates want it.
+// leads reports whether a message at the beginning belongs to the instructions, in which templates show no images.
+func leads(m dialect.Message) bool { return m.Role == dialect.System && len(m.Images) == 0 }
+
+// messages converts messages to those of a policy: leading instructions make one message, and users and later
+// instructions in turn another, as chat templates want it. So do results of tools, unless the template shows them.
 func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 	var out []policy.Message
-	var texts [][]string // of each of out
+	var texts [][]string        // of each of out
+	tools, alone := "", !begins // alone: the last message was the assistant's or a result, and has no other's text
 	for _, m := range ms {
-		role, some := policy.User, []string{m.Text}
-		begins = begins && m.Role == dialect.System
+		role, text := policy.User, m.Text
+		begins = begins && leads(m)
 		switch {
+		case begins && m.Replaced == dialect.Tools:
+			role, tools, text = policy.System, m.Text, ""
 		case begins:
 			role = policy.System
 		case m.Role == dialect.Assistant:
-			role = policy.Assistant
-			if m.Text == "" {
-				some = nil
-			}
-			for _, c := range m.Calls {
-				call := fmt.Sprintf("%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name, cmp.Or(c.Arguments, "{}"),
-					callClose)
-				some = append(some, env.WithoutMarks(call))
-			}
+			role, text = policy.Assistant, e.calling(m)
+		case m.Role == dialect.Tool && e.template != nil && alone:
+			role = policy.Tool
 		case m.Role == dialect.Tool:
-			some[0] = "<tool_response>\n" + m.Text + "\n</tool_response>"
+			text = "<tool_response>\n" + m.Text + "\n</tool_response>"
 		}
+		alone = role == policy.Assistant || role == policy.Tool
 		last := len(out) - 1
-		if last < 0 || out[last].Role != role || role == policy.Assistant {
+		if last < 0 || out[last].Role != role || alone {
 			out, texts = append(out, policy.Message{Role: role}), append(texts, nil)
 			last++
 		}
-		texts[last] = append(texts[last], some...)
+		if !begins || text != "" {
+			texts[last] = append(texts[last], text)
+		}
 		for _, im := range m.Images {
 			out[last].Images = append(out[last].Images, e.images[im.Hash])
 		}
@@ -73,6 +128,9 @@ func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 			gap = "\n\n"
 		}
 		out[i].Text = strings.Join(texts[i], gap)
+	}
+	if tools != "" {
+		out[0].Text = e.instructions(out[0].Text, tools)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"vagen/policy"
+	"vagen/policy/vlm/tokenizer"
 )
 
 // scripted is a policy without a model: a rune is a token, and the log-prob of a token depends on
@@ -20,6 +21,8 @@ type scripted struct {
 	mu    sync.Mutex
 	chats map[uint64]*policy.Recorded
 	most  int // longest row; 0 is no limit
+
+	chat *tokenizer.Chat // shows messages; nil shows their roles and texts
 }
 
 const endToken = 1
@@ -68,7 +71,11 @@ func (s *scripted) Generate(_ context.Context, prompts []policy.Prompt, o policy
 			}
 		}
 		a := &out[i]
-		a.Context = tokens(context.String() + "[assistant]")
+		read, opened := context.String()+"[assistant]", ""
+		if s.chat != nil {
+			read, opened = shownBy(s.chat, q.Messages, len(c.Tokens) == 0), s.chat.Opened()
+		}
+		a.Context = tokens(read)
 		if s.most > 0 && len(c.Tokens)+len(a.Context) > s.most {
 			*a = policy.Completion{Err: policy.ErrNoRoom}
 			continue
@@ -80,7 +87,7 @@ func (s *scripted) Generate(_ context.Context, prompts []policy.Prompt, o policy
 				a.Text, a.Stop = a.Text[:at+len(stop)], policy.StopString
 			}
 		}
-		a.Tokens = tokens(a.Text)
+		a.Tokens = tokens(strings.TrimPrefix(a.Text, opened))
 		if a.Stop == policy.StopEnd {
 			a.Tokens = append(a.Tokens, endToken)
 		}
@@ -90,6 +97,24 @@ func (s *scripted) Generate(_ context.Context, prompts []policy.Prompt, o policy
 		}
 	}
 	return out, nil
+}
+
+// shownBy returns what a chat template shows of messages. It includes the end of the response before them.
+func shownBy(chat *tokenizer.Chat, ms []policy.Message, opens bool) (text string) {
+	var all []tokenizer.Message
+	for _, m := range ms {
+		all = append(all, tokenizer.Text(string(m.Role), m.Text))
+	}
+	var err error
+	if opens {
+		text, err = chat.Open(all)
+	} else {
+		text, err = chat.Continue(all, tokenizer.CutOff)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
 
 func (s *scripted) Forget(keys ...uint64) {

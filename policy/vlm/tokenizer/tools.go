@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -147,6 +148,36 @@ func (c *Chat) ToolCalls(text string, calls json.RawMessage) (string, error) {
 		return "", fmt.Errorf("tokenizer: %w: %w", ErrText, err)
 	}
 	return strings.Replace(out, textB, text, 1), nil
+}
+
+// ToolSystem returns the text of a system message that shows a text, "" for none, and definitions of tools, a JSON
+// list, as the template shows them. The error wraps ErrText if it does not show them in such a message, or no results.
+func (c *Chat) ToolSystem(text string, tools json.RawMessage) (string, error) {
+	// The response precedes the user's last message, because templates may show later ones otherwise.
+	rest := []Message{Text(RoleUser, textA), Text(RoleAssistant, textB), Text(RoleTool, textC), Text(RoleUser, textA)}
+	all := rest
+	if text != "" {
+		all = slices.Insert(rest, 0, Text(RoleSystem, text))
+	}
+	after, err := c.Open(rest)
+	without, wrong := c.Open(all)
+	if err = cmp.Or(err, wrong); err != nil {
+		return "", err
+	}
+	p := probe{c.call.template, maps.Clone(c.call.vars)}
+	p.vars["tools"] = tools
+	with, err := p.render(true, all...)
+	if err != nil {
+		return "", fmt.Errorf("tokenizer: %w: the chat template cannot show definitions of tools: %w", ErrText, err)
+	}
+	out := strings.TrimPrefix(with, c.system.before)
+	out = strings.TrimSuffix(out, c.system.after+strings.TrimPrefix(after, c.open))
+	again, err := c.Open(slices.Insert(rest, 0, Text(RoleSystem, out)))
+	if err != nil || again != with || with == without || c.image != "" && !c.tool.images {
+		return "", fmt.Errorf("tokenizer: %w: the chat template shows no definitions of tools in a system message, or "+
+			"no images in results", ErrText)
+	}
+	return out, nil
 }
 
 // thoughtful returns a response that begins with a thought as the template shows the last one of a conversation,

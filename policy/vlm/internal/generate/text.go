@@ -78,16 +78,6 @@ func (x *Encoder) counts(pics []net.Picture) []int {
 	return out
 }
 
-// ToolCalls returns the text of a response that calls tools, as the chat template shows it: see
-// tokenizer.Chat.ToolCalls.
-func (x *Encoder) ToolCalls(text, calls string) (string, error) {
-	out, err := x.Chat.ToolCalls(text, json.RawMessage(calls))
-	if err != nil {
-		return "", fmt.Errorf("vlm: %w", err)
-	}
-	return out, nil
-}
-
 // WithTools returns an encoder of conversations with definitions of tools: a JSON list, which
 // the chat template shows.
 func (x *Encoder) WithTools(tools string) (policy.Encoder, error) {
