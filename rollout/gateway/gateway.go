@@ -55,7 +55,7 @@ type Gateway struct {
 	keys     map[string]*Episode
 	waiting  []*Episode // for clients, in order
 	drained  bool       // no further episode waits for clients
-	rooms    sync.Map   // for agents that run, by the option processes
+	rooms    sync.Map   // for agents that run, by the option processes, and for bodies, by 0
 }
 
 // Errors of New and of episodes.
@@ -254,13 +254,10 @@ func (q wish) fits(e *Episode) bool {
 	return true
 }
 
-// enter waits until fewer than most agents run, of those with the same limit; 0 is no limit. leave must be called
+// enter waits until fewer than most agents, or bodies, hold a place, of those with the same key. leave must be called
 // when the agent has ended.
-func (g *Gateway) enter(ctx context.Context, most int) (leave func(), err error) {
-	if most == 0 {
-		return func() {}, nil
-	}
-	held, _ := g.rooms.LoadOrStore(most, make(chan struct{}, most))
+func (g *Gateway) enter(ctx context.Context, key, most int) (leave func(), err error) {
+	held, _ := g.rooms.LoadOrStore(key, make(chan struct{}, most))
 	room := held.(chan struct{})
 	select {
 	case room <- struct{}{}:

@@ -143,36 +143,49 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 // errBody is about a client that is gone, or too slow. One that still listens sends the request again.
 var errBody = failure(http.StatusRequestTimeout, "", "the body did not arrive")
 
-// body reads a request's body.
-func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+// Bodies of more than smallBody bytes are in memory maxBodies at a time.
+const (
+	smallBody = 1 << 20
+	maxBodies = 16
+)
+
+// body reads a request's body and calls use with it.
+func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64, use func(raw []byte) error) error {
+	if r.ContentLength < 0 || r.ContentLength > smallBody {
+		leave, err := g.enter(r.Context(), 0, maxBodies)
+		if err != nil {
+			return errBody
+		}
+		defer leave()
+	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
-		return nil, failure(http.StatusRequestEntityTooLarge, "", "the body has more than %d bytes", most)
+		return failure(http.StatusRequestEntityTooLarge, "", "the body has more than %d bytes", most)
 	} else if err != nil {
-		return nil, errBody
+		return errBody
 	}
-	return raw, nil
+	return use(raw)
 }
 
 // protocol answers a request for a response.
 func (g *Gateway) protocol(p dialect.Protocol) http.HandlerFunc {
 	return g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) error {
-		raw, bad := g.body(w, r, g.o.MaxBody)
 		var q *dialect.Request
-		if bad == nil {
-			q, bad = p.Decode(raw)
-		}
-		if bad != nil {
-			if bad != errBody {
-				e.mark("agent/bad_requests")
-			}
-			return bad
-		}
+		var c *call
 		count := r.Header.Get("X-Stainless-Retry-Count")
-		c, bad := e.ask(q, count != "" && count != "0")
-		if bad != nil {
+		bad := g.body(w, r, g.o.MaxBody, func(raw []byte) (err error) {
+			if q, err = p.Decode(raw); err == nil {
+				c, err = e.ask(q, count != "" && count != "0")
+			}
+			return err
+		})
+		if q != nil && bad != nil {
 			e.mark("agent/refused")
+		} else if bad != nil && bad != errBody {
+			e.mark("agent/bad_requests")
+		}
+		if bad != nil {
 			return bad
 		}
 		delivered := false
@@ -223,18 +236,16 @@ const imageTokens = 1000
 
 // countTokens estimates the length of a request, a token for four bytes that are not of images.
 func (g *Gateway) countTokens(_ *Episode, w http.ResponseWriter, r *http.Request) error {
-	raw, bad := g.body(w, r, g.o.MaxBody)
-	if bad != nil {
+	return g.body(w, r, g.o.MaxBody, func(raw []byte) error {
+		text, images, bad := dialect.Shorten(raw, dialect.LongString)
+		if bad == nil && !json.Valid(text) {
+			bad = refusal("", "not valid JSON")
+		}
+		if bad == nil {
+			write(w, 200, map[string]any{"input_tokens": len(text)/4 + imageTokens*len(images)})
+		}
 		return bad
-	}
-	text, images, bad := dialect.Shorten(raw, dialect.LongString)
-	if bad == nil && !json.Valid(text) {
-		bad = refusal("", "not valid JSON")
-	}
-	if bad == nil {
-		write(w, 200, map[string]any{"input_tokens": len(text)/4 + imageTokens*len(images)})
-	}
-	return bad
+	})
 }
 
 // mark counts an event.
@@ -267,17 +278,18 @@ func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 
 // read decodes a small body, which may be empty. Unknown fields are errors.
 func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
-	raw, bad := g.body(w, r, 1<<20)
-	if bad != nil || len(raw) == 0 {
-		return bad
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if _, more := d.Token(); err == nil && more != io.EOF {
-		err = errors.New("there is text after the object")
-	}
-	return dialect.Undecoded(err, "")
+	return g.body(w, r, 1<<20, func(raw []byte) error {
+		if len(raw) == 0 {
+			return nil
+		}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		err := d.Decode(into)
+		if _, more := d.Token(); err == nil && more != io.EOF {
+			err = errors.New("there is text after the object")
+		}
+		return dialect.Undecoded(err, "")
+	})
 }
 
 // pay records a reward, that of the episode or of a turn; with finish it is the end.

@@ -37,9 +37,11 @@ func (e *Episode) start(ctx context.Context) (err error) {
 	if run == nil {
 		return nil // the episode waits for a client
 	}
-	leave, err := e.gate.enter(ctx, e.options.Processes)
-	if err != nil {
-		return err
+	leave := func() {}
+	if n := e.options.Processes; n > 0 {
+		if leave, err = e.gate.enter(ctx, n, n); err != nil {
+			return err
+		}
 	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	e.mu.Lock()
