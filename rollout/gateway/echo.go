@@ -32,7 +32,6 @@ func echo(a *dialect.Answer, rest []dialect.Message) (behind place, ok bool) {
 	got := dialect.Plain(e.Text)
 	same := sameText(a, e.Text)
 	switch {
-	case len(e.Images) > 0: // the policy writes none
 	case sameCalls(a.Calls, e.Calls):
 		loose := e.Text != a.Text && !(a.Text == "" && strings.TrimSpace(e.Text) == "")
 		return place{delta: rest, loose: loose, named: sameIDs(a.Calls, e.Calls)}, same || len(a.Calls) > 0 && got == ""
@@ -58,7 +57,7 @@ func inTurn(a *dialect.Answer, e dialect.Message, rest []dialect.Message) (behin
 		}
 		results = append(results, rest[:n]...)
 		if n == 0 || n == len(rest) || rest[n].Role != dialect.Assistant || len(rest[n].Calls) == 0 ||
-			len(rest[n].Images) > 0 || dialect.Plain(rest[n].Text) != "" {
+			dialect.Plain(rest[n].Text) != "" {
 			return place{}, false
 		}
 		calls, rest = append(calls, rest[n].Calls...), rest[n+1:]

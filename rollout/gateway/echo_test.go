@@ -37,13 +37,3 @@ func TestArgumentsAreRecognised(t *testing.T) {
 	}
 	require.False(t, sameArguments(`[1]`, `{"INVALID_JSON": "[2]"}`))
 }
-
-// TestAnAnswerThatCameBackHasNoImage: the policy writes none, so that an answer with one is the client's own.
-func TestAnAnswerThatCameBackHasNoImage(t *testing.T) {
-	a, back := &dialect.Answer{Text: "four"}, dialect.Message{Role: dialect.Assistant, Text: "four"}
-	_, ok := echo(a, []dialect.Message{back})
-	require.True(t, ok)
-	back.Text, back.Images = "four\n"+dialect.ImageMark, make([]dialect.Image, 1)
-	_, ok = echo(a, []dialect.Message{back})
-	require.False(t, ok)
-}

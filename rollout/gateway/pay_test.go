@@ -241,6 +241,10 @@ func TestTextsOfAConversation(t *testing.T) {
 	}
 	require.Equal(t, []string{"a\n\nb", "hello", "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
 		"<tool_response>\nc\n</tool_response>\nhello"}, got)
+	picture := dialect.Message{Role: dialect.System, Text: dialect.ImageMark, Images: make([]dialect.Image, 1)}
+	shown := new(Episode).messages(withTools([]dialect.Message{{Role: dialect.System, Text: "a"}, picture}, "{}"), true)
+	require.Len(t, shown, 2)
+	require.Equal(t, []any{policy.System, policy.User}, []any{shown[0].Role, shown[1].Role}, "templates show it there")
 }
 
 // counting is a policy that counts tokens, and knows the limits of the responses that it was asked for.

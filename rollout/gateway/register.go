@@ -11,8 +11,11 @@ import (
 	"vagen/env"
 )
 
-// Name is the name of the environment.
-const Name = "agent"
+// The environment's name, and what happens there.
+const (
+	Name  = "agent"
+	About = "programs that ask a language model, through a gateway"
+)
 
 // Register adds the environment agent to a registry. Its gateways open with the first episode, one for
 // each address, token and host in the options, and serve until the registry is closed; a later
@@ -24,7 +27,7 @@ func Register(r *env.Registry, log *slog.Logger) error {
 	p := &pool{log: log, open: map[access]*Gateway{}}
 	r.OnClose(p.close)
 	r.SetRemote(Name)
-	return r.Register(Name, p.env, "programs that ask a language model, through a gateway")
+	return r.Register(Name, p.env, About)
 }
 
 // pool opens gateways.

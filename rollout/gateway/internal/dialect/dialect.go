@@ -206,7 +206,7 @@ func Plain(text string) string {
 // of the assistant become one, as the parts of one answer are sent.
 func tidy(ms []Message) []Message {
 	ms = slices.DeleteFunc(ms, func(m Message) bool {
-		empty := len(m.Calls)+len(m.Images) == 0 && Plain(m.Text) == ""
+		empty := len(m.Calls) == 0 && Plain(m.Text) == ""
 		return empty && m.Role == Assistant || m.Role == System && m.Text == ""
 	})
 	var out []Message
@@ -214,7 +214,7 @@ func tidy(ms []Message) []Message {
 		m, texts := ms[0], []string{ms[0].Text}
 		for ms = ms[1:]; m.Role == Assistant && len(ms) > 0 && ms[0].Role == Assistant; ms = ms[1:] {
 			texts = append(texts, ms[0].Text)
-			m.Images, m.Calls = append(m.Images, ms[0].Images...), append(m.Calls, ms[0].Calls...)
+			m.Calls = append(m.Calls, ms[0].Calls...)
 		}
 		m.Text = join(texts)
 		out = append(out, m)

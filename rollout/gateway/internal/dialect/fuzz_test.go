@@ -202,13 +202,11 @@ func TestManyValuesAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAnImageOfTheAssistantIsKept: a message with nothing else is not empty.
-func TestAnImageOfTheAssistantIsKept(t *testing.T) {
-	r, err := Chat.Decode([]byte(`{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [
+// TestAnImageOfTheAssistantIsRefused: with it the policy could not read the conversation, and the episode would fail.
+func TestAnImageOfTheAssistantIsRefused(t *testing.T) {
+	_, err := Chat.Decode([]byte(`{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [
 		{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}, {"role": "user", "content": "y"}]}`))
-	require.NoError(t, err)
-	require.Len(t, r.Messages, 3)
-	require.Len(t, r.Messages[1].Images, 1)
+	require.ErrorContains(t, err, "messages[1].content[0].image_url: an image of the assistant")
 }
 
 // TestUsageHasWhatClientsRequire: the types of openai-python have no default for these fields.

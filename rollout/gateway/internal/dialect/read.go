@@ -84,6 +84,9 @@ func (r *Request) message(role string, content json.RawMessage, at, name string,
 	if err := r.content(&m, content, at+name); err != nil {
 		return err
 	}
+	if role == Assistant && len(m.Images) > 0 { // chat templates show none
+		return Bad(m.Images[0].Field, "an image of the assistant, must be the user's or in the result of a tool")
+	}
 	if m.Text != "" || len(m.Calls) > 0 || len(r.Messages) == before {
 		r.Messages = append(r.Messages, m)
 	}
