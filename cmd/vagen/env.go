@@ -14,6 +14,7 @@ import (
 	"vagen/internal/cli"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
+	"vagen/rollout/gateway"
 	"vagen/train/config"
 )
 
@@ -43,7 +44,7 @@ func envList() *cli.Command {
 		Setup: cli.NoFlags(func(_ context.Context, c *cli.Call) error {
 			var all []described
 			var rows [][]string
-			for _, k := range builtin.Kinds() {
+			for _, k := range kinds() {
 				all = append(all, described{Name: k.Name, About: k.About, Rules: k.Rules})
 				rows = append(rows, []string{k.Name, k.About})
 			}
@@ -56,25 +57,14 @@ func envShow() *cli.Command {
 	return &cli.Command{
 		Name: "show", Args: "NAME [key=value …]", Min: 1, Max: -1,
 		About: "Show an environment's options with their defaults, and its system prompt.",
-		Help:  "The given options, such as rules=legacy, are applied first. For environments on a service, only the prompt can be shown.",
-		JSON:  "write JSON: an object with name, about, rules, options and prompt",
+		Help: "The given options, such as rules=legacy, are applied first. An agent has no prompt, a service has one " +
+			"only with its address, base_urls=URL. Options that a service defines itself are not shown.",
+		JSON: "write JSON: an object with name, about, rules, options and prompt",
 		Setup: cli.NoFlags(func(ctx context.Context, c *cli.Call) error {
-			e, config, err := newEnv(c.Args)
+			d, err := showEnv(ctx, c.Args)
 			if err != nil {
 				return err
 			}
-			defer e.Close()
-			system, err := e.System(ctx)
-			if err != nil {
-				return err
-			}
-			d := describe(c.Args[0], config)
-			d.Prompt = system.Text
-			s, err := styleOf(ctx, e, "", 0)
-			if err != nil {
-				return err
-			}
-			d.Format = s.shape()
 			if c.AsJSON {
 				return c.JSON(d)
 			}
@@ -96,10 +86,47 @@ func envShow() *cli.Command {
 					return err
 				}
 			}
-			_, err = fmt.Fprintf(c.Out, "\nResponses:\n  %s\n\nSystem prompt:\n%s\n", d.Format, system.Text)
+			if d.Format != "" {
+				_, err = fmt.Fprintf(c.Out, "\nResponses:\n  %s\n\nSystem prompt:\n%s\n", d.Format, d.Prompt)
+			}
 			return err
 		}),
 	}
+}
+
+// showEnv describes the environment of arguments of the form NAME key=value …. Agents, and services without an address,
+// are not asked for a prompt.
+func showEnv(ctx context.Context, args []string) (described, error) {
+	k, _ := builtinKind(args[0])
+	if k.Name == gateway.Name || k.Own != nil && len(args) == 1 {
+		config, err := cli.Options(args[1:])
+		if err == nil && k.Name == gateway.Name {
+			_, err = k.Make(config)
+		}
+		return describe(k.Name, config), asUsage(err, badEnv...)
+	}
+	e, config, err := newEnv(args)
+	if err != nil {
+		return described{}, err
+	}
+	defer e.Close()
+	d := describe(args[0], config)
+	system, err := e.System(ctx)
+	if err != nil {
+		return d, err
+	}
+	s, err := styleOf(ctx, e, "", 0)
+	if err == nil {
+		d.Prompt, d.Format = system.Text, s.shape()
+	}
+	return d, err
+}
+
+// kinds are the environments that can be named in a configuration.
+func kinds() []builtin.Kind {
+	agent := builtin.Kind{Name: gateway.Name, About: gateway.About, Make: new(gateway.Gateway).Env,
+		Own: func() any { return gateway.DefaultOptions() }}
+	return slices.Insert(builtin.Kinds(), 0, agent)
 }
 
 // registry returns the library's environments. Their blocks state_reward may name a
@@ -139,6 +166,8 @@ func describe(name string, given map[string]any) described {
 		if k.Claims {
 			d.Options[judge.Key] = nil
 		}
+	} else if k.Own != nil {
+		d.Options = env.OptionValues(k.Own())
 	}
 	maps.Copy(d.Options, given)
 	return d

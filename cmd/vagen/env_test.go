@@ -25,7 +25,7 @@ func TestEnvironmentsAreListed(t *testing.T) {
 	text := succeed(t, "env", "list")
 	var all []described
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "env", "list", "--json")), &all))
-	require.Len(t, all, len(builtin.Kinds()))
+	require.Len(t, all, len(builtin.Kinds())+1) // and agent
 	for _, d := range all {
 		require.Contains(t, text, d.Name)
 		require.Contains(t, text, d.About)
@@ -42,6 +42,10 @@ func TestEnvironmentsAreShownWithTheirOptions(t *testing.T) {
 	require.Regexp(t, `\n  prompts +\{"format":"\{form\}"\}\n`,
 		succeed(t, "env", "show", "frozenlake", "prompts={format: '{form}'}"))
 	require.Regexp(t, `\n  rules +lite\n`, succeed(t, "env", "show", "frozenlake"))
+	require.Regexp(t, `(?s)\n  capacity_wait +600\n.*\n  success +metadata`, succeed(t, "env", "show", "openenv"))
+	require.Regexp(t, `(?s)^agent: programs.*\n  constraints +count\n.*\n  reward_timeout +60`,
+		succeed(t, "env", "show", "agent", "constraints=count"))
+	require.Contains(t, refuse(t, "env", "show", "agent", "comand=[a]"), `did you mean "command"?`)
 	for _, k := range builtin.Kinds() {
 		if k.Defaults != nil {
 			require.NotContains(t, succeed(t, "env", "show", k.Name), "map[", k.Name)

@@ -178,7 +178,7 @@ func (s *service) openEnv(options map[string]any) error {
 
 // builtinKind finds an environment of the library.
 func builtinKind(name string) (kind builtin.Kind, ok bool) {
-	for _, k := range builtin.Kinds() {
+	for _, k := range kinds() {
 		if k.Name == name {
 			return k, true
 		}

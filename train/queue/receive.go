@@ -81,8 +81,8 @@ func (d *deal) unpack(ctx context.Context, r *incoming) {
 // receive uses a message of a worker.
 func (d *deal) receive(ctx context.Context, r *incoming) {
 	if r.invalid != nil {
-		d.q.count.invalid.Add(1)
 		d.q.opts.log().Warn("a worker sent a message that is no result", "err", r.invalid)
+		d.q.count.invalid.Add(1)
 		return
 	}
 	if kind := r.fault(); kind != "" {
