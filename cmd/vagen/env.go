@@ -94,8 +94,8 @@ func envShow() *cli.Command {
 	}
 }
 
-// showEnv describes the environment of arguments of the form NAME key=value …. Agents, and services without an address,
-// are not asked for a prompt.
+// showEnv describes the environment of arguments of the form NAME key=value …. Agents, and services without an
+// address, are not asked for a prompt.
 func showEnv(ctx context.Context, args []string) (described, error) {
 	k, _ := builtinKind(args[0])
 	if k.Name == gateway.Name || k.Own != nil && len(args) == 1 {

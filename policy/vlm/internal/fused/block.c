@@ -188,7 +188,8 @@ static int64_t used(const stretch *c, int64_t row) {
 // whole is n rounded up to vectors, of a stretch.
 static int64_t whole(const stretch *c, int64_t n) { return n + 7 < c->length ? (n + 7) & ~7 : c->length; }
 
-// blend adds the values of a stretch by their weights to VECTORS·8 numbers. Several sums at a time hide what one takes.
+// blend adds the values of a stretch by their weights to VECTORS·8 numbers. Several sums at a time hide what one
+// takes.
 #define BLEND(NAME, VECTORS)                                                                    \
 	SIMD static void NAME(const float *v, int64_t dim, const float *weight, int64_t n, float *y) { \
 		v8 s[VECTORS];                                                                          \

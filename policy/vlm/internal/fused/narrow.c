@@ -54,8 +54,8 @@ static float from_bf16(uint16_t b) {
 #include "tile.h"
 #endif
 
-// tiles are those of a type and of this processor for up to most rows, of some units of a panel: all of it if the sums fit
-// into the registers, so that weights are read in long runs.
+// tiles are those of a type and of this processor for up to most rows, of some units of a panel: all of it if the sums
+// fit into the registers, so that weights are read in long runs.
 typedef struct {
 	tile *const *of;
 	int64_t units;

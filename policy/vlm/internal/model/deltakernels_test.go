@@ -14,8 +14,8 @@ import (
 )
 
 // The kernels of a gated delta rule over whole rows do what the graph does, forward and backward: with one chunk and
-// several, the last one filled or not, with rows that end inside chunks, from states of zero and from others, and widths
-// that vectors divide and others. The same bits come again, with AVX-512 and without.
+// several, the last one filled or not, with rows that end inside chunks, from states of zero and from others, with
+// widths that vectors divide and others. The same bits come again, with AVX-512 and without.
 func TestDeltaRuleKernelsDoWhatTheGraphDoes(t *testing.T) {
 	t.Parallel()
 	d := devicetest.Kernels(t)

@@ -46,7 +46,8 @@ func (s *StepKernels) Rule(in deltaIn, segment *Node, out ...*Node) {
 // RuleFrom is Rule from the states start, to those after all tokens, end.
 func (s *StepKernels) RuleFrom(in deltaIn, segment, start, o, end *Node) {
 	if s != nil {
-		*s = append(*s, device.Kernel{Name: fused.DeltaRule, In: append(in.list(), segment, start), Out: []*Node{o, end}})
+		all := append(in.list(), segment, start)
+		*s = append(*s, device.Kernel{Name: fused.DeltaRule, In: all, Out: []*Node{o, end}})
 	}
 }
 
