@@ -125,7 +125,7 @@ func (v *validator) names(c *Config, r Registries) {
 		c.Algorithm.KLCtrl.Horizon); err != nil {
 		v.Say("{algorithm.kl_ctrl}: %w", err)
 	} else if k := &c.Algorithm.KLCtrl; c.Algorithm.KLInReward && k.Type == "adaptive" && k.Coef == 0 {
-		v.Say("{algorithm.kl_ctrl.type} is adaptive, but {algorithm.kl_ctrl.kl_coef} is 0, which no factor changes")
+		v.Say("{algorithm.kl_ctrl.type} is adaptive, but {algorithm.kl_ctrl.kl_coef} is 0, must be above 0 to adapt")
 	}
 	v.environments(c)
 }

@@ -182,7 +182,7 @@ func Presets() []Preset {
 	return out
 }
 
-// warnings are notes on settings that are allowed, but may not do what is expected of them.
+// warnings are notes on settings that are allowed, but probably have another effect than the one intended.
 func (c *Config) warnings() (out []Note) {
 	warn := func(when bool, key, about string) {
 		if when {

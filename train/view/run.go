@@ -52,7 +52,7 @@ func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime()}
 // openRoot opens the run's folder. Paths below it cannot leave it, also through links.
 func (r *run) openRoot() (*os.Root, error) { return os.OpenRoot(r.path) }
 
-// open is openRoot for as long as nobody else uses the run: it is locked until done is called.
+// open locks the run until done is called, and opens its folder.
 func (r *run) open() (root *os.Root, done func(), err error) {
 	r.mu.Lock()
 	if root, err = r.openRoot(); err != nil {

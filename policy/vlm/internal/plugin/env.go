@@ -123,7 +123,8 @@ func (c Choices) check(given map[string]bool) error {
 		}
 	}
 	if file := c.Load + c.Measure; strings.ContainsAny(file, " \t\r\n'\"") {
-		bad.Say("the file of kernel choices is %q, must be a path without spaces and quotes, which $XLA_FLAGS cannot contain", file)
+		bad.Say("the file of kernel choices is %q, must be a path without spaces and quotes, "+
+			"which $XLA_FLAGS cannot contain", file)
 	}
 	return bad.Err()
 }
