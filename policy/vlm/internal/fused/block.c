@@ -17,8 +17,16 @@ enum { MANY = 8 };
 
 static int64_t grain(int64_t in) { return in < GRAIN ? GRAIN / in : 1; }
 
-// multiply is dot_rows for a weight.
-static void multiply(const weight *w, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld,
+// ready returns rows of x as the products of a weight read them: rounded ones are in memory, which has place for them.
+static const void *ready(const weight *w, const float *x, int64_t n, rounded *memory) {
+	if (w->type != TYPE_S8)
+		return x;
+	round_rows(x, n, w->in, memory);
+	return memory;
+}
+
+// multiply is dot_rows for a weight, of ready rows.
+static void multiply(const weight *w, int64_t from, int64_t to, const void *x, int64_t n, float *y, int64_t ld,
                      int64_t as) {
 	if (w->type == TYPE_F32)
 		dot_rows(w->data, w->in, from, to, x, n, y, ld, as);
@@ -45,6 +53,8 @@ static void outputs(const weight *w, int64_t n, int64_t *from, int64_t *to) {
 typedef struct {
 	const block *b;
 	float *n, *qkv, *attn, *mid, *up, *act;
+	rounded *rounded;
+	const void *ready; // rows for the next product
 	int64_t wide;       // of a row of qkv
 	int64_t lines;      // rows of the cache
 	int64_t together;   // heads that are attended at a time
@@ -123,7 +133,7 @@ SIMD static void silu_times(const float *gate, const float *up, int64_t n, float
 static void project_qkv(void *of, int64_t from, int64_t to) {
 	state *s = of;
 	outputs(&s->b->qkv, s->wide, &from, &to);
-	multiply(&s->b->qkv, from, to, s->n, s->b->rows, s->qkv, s->wide, s->lines);
+	multiply(&s->b->qkv, from, to, s->ready, s->b->rows, s->qkv, s->wide, s->lines);
 }
 
 // place finishes the row's q, k and v, and puts k and v into the cache.
@@ -259,11 +269,11 @@ SIMD static void attend(void *of, int64_t from, int64_t to) {
 
 // residual is a product with places [from, to) of each row's output, to which bias and
 // x are added.
-SIMD static void residual(const state *s, const weight *w, const float *bias, const float *in, const float *x, float *y,
-                          int64_t from, int64_t to) {
+SIMD static void residual(const state *s, const weight *w, const float *bias, const float *x, float *y, int64_t from,
+                          int64_t to) {
 	const block *b = s->b;
 	outputs(w, b->hidden, &from, &to);
-	multiply(w, from, to, in, b->rows, y, b->hidden, s->lines);
+	multiply(w, from, to, s->ready, b->rows, y, b->hidden, s->lines);
 	for (int64_t row = 0; row < b->rows; row++) {
 		if (bias)
 			add(y + row * b->hidden + from, bias + from, to - from);
@@ -274,13 +284,13 @@ SIMD static void residual(const state *s, const weight *w, const float *bias, co
 static void project_out(void *of, int64_t from, int64_t to) {
 	state *s = of;
 	const block *b = s->b;
-	residual(s, &b->out, b->out_b, s->attn, b->x, s->mid, from, to);
+	residual(s, &b->out, b->out_b, b->x, s->mid, from, to);
 }
 
 static void project_down(void *of, int64_t from, int64_t to) {
 	state *s = of;
 	const block *b = s->b;
-	residual(s, &b->down, b->down_b, s->act, s->mid, b->y, from, to);
+	residual(s, &b->down, b->down_b, s->mid, b->y, from, to);
 }
 
 // project_up is silu(gate)·up: the rows of the gate stand before those of up.
@@ -289,8 +299,8 @@ SIMD static void project_up(void *of, int64_t from, int64_t to) {
 	const block *b = s->b;
 	int64_t ff = b->ff;
 	outputs(&b->up, ff, &from, &to);
-	multiply(&b->up, from, to, s->n, b->rows, s->up, 2 * ff, s->lines);
-	multiply(&b->up, ff + from, ff + to, s->n, b->rows, s->up, 2 * ff, s->lines);
+	multiply(&b->up, from, to, s->ready, b->rows, s->up, 2 * ff, s->lines);
+	multiply(&b->up, ff + from, ff + to, s->ready, b->rows, s->up, 2 * ff, s->lines);
 	for (int64_t row = 0; row < b->rows; row++) {
 		float *gate = s->up + row * 2 * ff, *up = gate + ff;
 		if (b->up_b) {
@@ -320,22 +330,30 @@ const char *block_run(const block *b) {
 	for (int i = 0; i < PARTS; i++)
 		all += each[i];
 	float *memory, *at;
-	if (posix_memalign((void **)&memory, LINE, all * b->rows * sizeof *memory))
+	int64_t widest = b->up.in > b->down.in ? b->up.in : b->down.in;
+	if (b->out.in > widest)
+		widest = b->out.in;
+	if (posix_memalign((void **)&memory, LINE, (all * sizeof *memory + blocks(widest) * sizeof(rounded)) * b->rows))
 		return no_memory;
 	at = memory;
 	for (int i = 0; i < PARTS; at += each[i++] * b->rows)
 		*to[i] = at;
+	s.rounded = (rounded *)at;
 
 	uint64_t mode = flush_denormals();
 	int taken = team_take();
 	norms(b, b->x, b->norm1, s.n);
+	s.ready = ready(&b->qkv, s.n, b->rows, s.rounded);
 	outputs_loop(taken, project_qkv, &s, &b->qkv, s.wide, grain(b->hidden));
 	for (int64_t row = 0; row < b->rows; row++)
 		place(&s, row);
 	team_loop(taken, attend, &s, b->rows * b->heads / s.together, 1);
+	s.ready = ready(&b->out, s.attn, b->rows, s.rounded);
 	outputs_loop(taken, project_out, &s, &b->out, b->hidden, grain(b->heads * b->dim));
 	norms(b, s.mid, b->norm2, s.n);
+	s.ready = ready(&b->up, s.n, b->rows, s.rounded);
 	outputs_loop(taken, project_up, &s, &b->up, b->ff, grain(2 * b->hidden));
+	s.ready = ready(&b->down, s.act, b->rows, s.rounded);
 	outputs_loop(taken, project_down, &s, &b->down, b->hidden, grain(b->ff));
 	team_leave(taken);
 	restore_denormals(mode);
@@ -344,7 +362,7 @@ const char *block_run(const block *b) {
 }
 
 typedef struct {
-	const float *x;
+	const void *x;
 	const weight *w;
 	float *y;
 	int64_t rows, out, as;
@@ -356,11 +374,16 @@ static void product_share(void *of, int64_t from, int64_t to) {
 	multiply(p->w, from, to, p->x, p->rows, p->y, p->out, p->as);
 }
 
-void product(const float *x, const weight *w, float *y, int64_t rows, int64_t out, int64_t as) {
-	product_job p = {x, w, y, rows, out, as};
+int product(const float *x, const weight *w, float *y, int64_t rows, int64_t out, int64_t as) {
+	rounded *memory = w->type == TYPE_S8 ? malloc(rows * blocks(w->in) * sizeof *memory) : 0;
+	if (w->type == TYPE_S8 && !memory)
+		return 0;
 	uint64_t mode = flush_denormals();
+	product_job p = {ready(w, x, rows, memory), w, y, rows, out, as};
 	int taken = team_take();
 	outputs_loop(taken, product_share, &p, w, out, grain(w->in));
 	team_leave(taken);
 	restore_denormals(mode);
+	free(memory);
+	return 1;
 }

@@ -44,7 +44,8 @@ typedef struct {
 
 void delta_run(const delta *d);
 
-// product sets y [rows, out] to x [rows, in] times w [out, in] transposed, with the bits of as rows.
-void product(const float *x, const weight *w, float *y, int64_t rows, int64_t out, int64_t as);
+// product sets y [rows, out] to x [rows, in] times w [out, in] transposed, with the bits of as rows. It returns 0 for
+// want of memory.
+int product(const float *x, const weight *w, float *y, int64_t rows, int64_t out, int64_t as);
 
 #endif

@@ -1,7 +1,8 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a decoder block, that of a gated delta
 // rule, this rule over whole rows, forward and backward, the product of a few rows with a matrix, with weights in
 // float32, bfloat16 or int8, that of large matrices, attention of whole rows, forward, log-probs and entropies of a
-// head, and the choice of the next tokens; all else is in float32.
+// head, and the choice of the next tokens; all else is in float32, but for the rows that meet int8 weights, which are
+// rounded to 8 bits, too.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
 // take up to four times as long as that, and between them it runs some thirty small
@@ -60,10 +61,11 @@ const (
 	RowBits = "as"
 )
 
-// The layout of packed matrices: outputs side by side in a panel, and rows of bytes that hold the scales of a panel's
-// outputs in int8.
+// The layout of packed matrices: outputs side by side in a panel, and in int8 weights of an output side by side, and rows
+// of bytes that hold the scales of a panel's outputs.
 const (
 	Panel  = 64
+	Quad   = 4
 	Scales = 4
 )
 

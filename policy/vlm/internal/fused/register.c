@@ -229,8 +229,8 @@ static failure *on_product(call *c) {
 	const int64_t *as = attribute(c, "as");
 	if (in.bad || out.bad || w.in != x->dims[1])
 		return fail(c, "vagen: a product's arguments are not what they should be");
-	product(x->data, &w, y->data, x->dims[0], y->dims[1], as ? *as : x->dims[0]);
-	return NULL;
+	int made = product(x->data, &w, y->data, x->dims[0], y->dims[1], as ? *as : x->dims[0]);
+	return made ? NULL : fail(c, "vagen: a product finds no memory");
 }
 
 // on_gemm multiplies matrices that sum over axes left and right.

@@ -94,14 +94,16 @@ func (n Programs) merged() Programs {
 	return Programs{&one, true}
 }
 
-// packs reports whether a parameter is read packed: matrices are, but adapters are small.
-func packs(p model.Param) bool { return len(p.Dims) == 2 && !p.Adapter }
+// packs reports whether a parameter is read packed: matrices are whose inputs can be, but adapters are small.
+func packs(p model.Param, to dtypes.DType) bool {
+	return len(p.Dims) == 2 && !p.Adapter && (to != dtypes.Int8 || p.Dims[1]%fused.Quad == 0)
+}
 
 // packGroup returns a group's arrays with its matrices packed.
 func (g *Generator) packGroup(n *net.Net, params []model.Param, arrays []*device.Array) ([]*device.Array, error) {
 	out := slices.Clone(arrays)
 	for i, p := range params {
-		if !packs(p) {
+		if !packs(p, g.Packed) {
 			continue
 		}
 		packed, err := n.Program("pack "+g.Packed.String(), func(in []*Node) []*Node {
@@ -129,7 +131,7 @@ func PackedBytes(n *net.Net, to dtypes.DType) (sum int64) {
 		params = append(params, l.Params...)
 	}
 	for _, p := range params {
-		if !packs(p) {
+		if !packs(p, to) {
 			continue
 		}
 		panels, rows := (p.Dims[0]+fused.Panel-1)/fused.Panel, p.Dims[1]
@@ -145,7 +147,7 @@ func PackedBytes(n *net.Net, to dtypes.DType) (sum int64) {
 func unpack(w []*Node, params []model.Param, kernels *model.StepKernels) []*Node {
 	out := slices.Clone(w)
 	for i, p := range params {
-		if packs(p) && w[i].Rank() == 3 {
+		if len(p.Dims) == 2 && w[i].Rank() == 3 {
 			out[i] = kernels.Unpack(w[i], p.Dims[0])
 		}
 	}

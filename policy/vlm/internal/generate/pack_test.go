@@ -71,25 +71,20 @@ func TestPackedWeightsWriteLikeTheWeights(t *testing.T) {
 	}
 }
 
-// On XLA, where kernels read packed weights, one token and several in a loop are the same bit for bit, and the
-// log-probs are those of pure Go, which unpacks the weights.
+// On XLA, where kernels read packed weights and round activations, one token and several in a loop are the same bit for
+// bit, and the log-probs are near those of training.
 func TestKernelsWriteWithPackedWeights(t *testing.T) {
 	dir, o := Folder(t, model.Qwen3, shallow), policy.Sampling{Temperature: 1, MaxTokens: 5}
 	var all []Stories
-	for _, options := range []Options{{}, xlaOptions(t, Options{}), xlaOptions(t, Options{TokensPerCall: 4})} {
+	for _, options := range []Options{xlaOptions(t, Options{}), xlaOptions(t, Options{TokensPerCall: 4})} {
 		m := Open(t, dir, options)
 		m.Gen.Packed = dtypes.Int8
 		s := Stories{}
 		s.Play(t, m, questions(1, false), o)
 		all = append(all, s)
-		if m.Dev.PureGo() && options.Backend != "" {
-			return
-		}
+		require.Less(t, mismatch(t, m, s), packedTypes[dtypes.Int8])
 	}
-	require.Equal(t, all[1], all[2])
-	for key, s := range all[0] {
-		all[1][key].RequireLike(t, s, "kernels")
-	}
+	require.Equal(t, all[0], all[1])
 }
 
 // mismatch is the largest difference between the log-probs of responses and those of training.

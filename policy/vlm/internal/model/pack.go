@@ -10,8 +10,8 @@ import (
 
 // PackMatrix returns a matrix [out, in] in bfloat16 or int8, in the layout that kernels read: panels of fused.Panel
 // outputs, of which the last one is filled up with zeros. In bfloat16 it is [panels, in, 64]. In int8 every output has a scale,
-// its largest magnitude / 127, and numbers are multiples of it, to the nearest: [panels, in + 4, 64], the last four
-// rows of bytes being a panel's scales in float32.
+// its largest magnitude / 127, and numbers are multiples of it, to the nearest: [panels, in + 4, 64], where the last four
+// rows of bytes are a panel's scales in float32, and the others [in/4, 64, 4]. There in has to be a multiple of 4.
 func PackMatrix(w *Node, to dtypes.DType) *Node {
 	w = f32(w)
 	out, in := dim(w, 0), dim(w, 1)
@@ -25,7 +25,8 @@ func PackMatrix(w *Node, to dtypes.DType) *Node {
 	scale := DivScalar(ReduceAndKeep(Abs(w), ReduceMax, -1), 127)
 	zero := Equal(scale, ZerosLike(scale))
 	q := Round(Div(w, Where(zero, OnesLike(scale), scale)))
-	q = ConvertDType(TransposeAllDims(Reshape(q, panels, fused.Panel, in), 0, 2, 1), to)
+	q = TransposeAllDims(Reshape(q, panels, fused.Panel, in/fused.Quad, fused.Quad), 0, 2, 1, 3)
+	q = ConvertDType(Reshape(q, panels, in, fused.Panel), to)
 	scales := Reshape(Bitcast(Reshape(scale, panels, fused.Panel), to), panels, fused.Scales, fused.Panel)
 	return Concatenate([]*Node{q, scales}, 1)
 }
@@ -33,18 +34,18 @@ func PackMatrix(w *Node, to dtypes.DType) *Node {
 // Unpack returns the matrix with so many outputs that a packed one stands for, in float32. Kernels that read the
 // matrix read the packed one instead.
 func (s *StepKernels) Unpack(w *Node, out int) *Node {
-	p, in := w, dim(w, 1)
+	panels, in := dim(w, 0), dim(w, 1)
+	var m *Node
 	if w.DType() == dtypes.Int8 {
 		in -= fused.Scales
-		p = Slice(w, AxisRange(), AxisRange(0, in))
-	}
-	p = f32(p)
-	panels := dim(p, 0)
-	if w.DType() == dtypes.Int8 {
+		m = Reshape(f32(Slice(w, AxisRange(), AxisRange(0, in))), panels, in/fused.Quad, fused.Panel, fused.Quad)
 		scales := Reshape(Slice(w, AxisRange(), AxisRange(in)), panels, fused.Panel, fused.Scales)
-		p = Mul(p, Reshape(Bitcast(scales, dtypes.Float32), panels, 1, fused.Panel))
+		m = Mul(m, Reshape(Bitcast(scales, dtypes.Float32), panels, 1, fused.Panel, 1))
+		m = TransposeAllDims(m, 0, 2, 1, 3)
+	} else {
+		m = TransposeAllDims(f32(w), 0, 2, 1)
 	}
-	m := Slice(Reshape(TransposeAllDims(p, 0, 2, 1), panels*fused.Panel, in), AxisRange(0, out))
+	m = Slice(Reshape(m, panels*fused.Panel, in), AxisRange(0, out))
 	*s = append(*s, device.Kernel{Name: fused.Unpack, In: []*Node{w}, Out: []*Node{m}})
 	return m
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -26,7 +27,7 @@ func unpackOf(to dtypes.DType, out int) device.Builder {
 func TestPackedMatricesAreTheNearestNumbers(t *testing.T) {
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		for _, out := range []int{1, 64, 70} {
-			const in = 9
+			const in = 12
 			w := newSource(uint64(out)).normal(0, 1, out, in)
 			clear(w.f[:in])
 			half := run(t, d, []operand{w}, unpackOf(dtypes.BFloat16, out))[0]
@@ -71,14 +72,27 @@ func exactWeights(r source, out, in int) (w operand, multiples []float32, scales
 }
 
 // twin is the kernels' product in plain Go: each output is one sum of fused multiplications and additions in the order
-// of the inputs, multiplied by its scale.
-func twin(x, multiples, scales []float32, in int) []float32 {
+// of the inputs, or in int8 of blocks, multiplied by its scale.
+func twin(x, multiples, scales []float32, in int, to dtypes.DType) []float32 {
 	y := make([]float32, 0, len(x)/in*len(scales))
 	for ; len(x) > 0; x = x[in:] {
+		row, of, block := x[:in], []float32(nil), 1
+		if to == dtypes.Int8 {
+			block = 32
+			row, of = roundTwin(row, block)
+		}
 		for o, scale := range scales {
 			var s float32
-			for k, q := range multiples[o*in : (o+1)*in] {
-				s = float32(math.FMA(float64(q), float64(x[k]), float64(s)))
+			for k := 0; k < in; k += block {
+				q, r, whole := multiples[o*in : (o+1)*in][k:min(k+block, in)], row[k:min(k+block, in)], float64(0)
+				if of == nil {
+					s = float32(math.FMA(float64(q[0]), float64(r[0]), float64(s)))
+					continue
+				}
+				for i := range q {
+					whole += float64(q[i]) * float64(r[i])
+				}
+				s = float32(math.FMA(whole, float64(of[k/block]), float64(s)))
 			}
 			y = append(y, s*scale)
 		}
@@ -86,12 +100,27 @@ func twin(x, multiples, scales []float32, in int) []float32 {
 	return y
 }
 
+// roundTwin rounds blocks of a row to multiples of a scale, their largest magnitude / 127.
+func roundTwin(row []float32, block int) (multiples, scales []float32) {
+	for part := range slices.Chunk(row, block) {
+		var most float32
+		for _, x := range part {
+			most = max(most, float32(math.Abs(float64(x))))
+		}
+		scales = append(scales, most/127)
+		for _, x := range part {
+			multiples = append(multiples, float32(math.RoundToEven(float64(x)*float64(127/most))))
+		}
+	}
+	return multiples, scales
+}
+
 // Products with packed matrices have the bits of a sum in plain Go for any number of rows, of outputs that fill no
-// panel, with each set of instructions, and again; and they are the products with the unpacked matrix.
+// panel, with each set of instructions, and again.
 func TestPackedProductsMultiply(t *testing.T) {
 	d := devicetest.Kernels(t)
 	for _, to := range []dtypes.DType{dtypes.BFloat16, dtypes.Int8} {
-		for _, dims := range [][2]int{{1, 1}, {7, 65}, {40, 130}, {96, 512}} {
+		for _, dims := range [][2]int{{4, 1}, {8, 65}, {40, 130}, {96, 512}} {
 			in, out := dims[0], dims[1]
 			r := newSource(uint64(in))
 			w, multiples, scales := exactWeights(r, out, in)
@@ -108,7 +137,7 @@ func TestPackedProductsMultiply(t *testing.T) {
 			x, want := packed, [][]float32{}
 			for _, rows := range []int{1, 2, 3, 5, 8, 16, 33} {
 				draw := r.normal(0, 1, rows, in)
-				x, want = append(x, draw.put(t, d)), append(want, twin(narrow(draw.f), multiples, scales, in))
+				x, want = append(x, draw.put(t, d)), append(want, twin(narrow(draw.f), multiples, scales, in, to))
 			}
 			for _, wide := range []bool{true, false} {
 				before := fused.AllowAVX512(wide)
@@ -121,11 +150,11 @@ func TestPackedProductsMultiply(t *testing.T) {
 	}
 }
 
-// The kernel's step of a block with packed weights is that of the graph, which unpacks them, for any number of rows.
-// Sizes are not those of panels and units.
+// The kernel's step of a block with packed weights is that of the graph, which unpacks them, for any number of rows, in
+// int8 but for the rounding of its rows. Sizes are not those of panels, units and blocks.
 func TestPackedBlocksDoWhatTheGraphDoes(t *testing.T) {
 	d := devicetest.Kernels(t)
-	b := &Block{Hidden: 40, Heads: 8, KVHeads: 2, HeadDim: 72, FF: 137, Eps: 1e-6, QKNorm: true, MLPBias: true,
+	b := &Block{Hidden: 40, Heads: 8, KVHeads: 2, HeadDim: 72, FF: 140, Eps: 1e-6, QKNorm: true, MLPBias: true,
 		Causal:  true,
 		Compute: dtypes.Float32}
 	for _, to := range []dtypes.DType{dtypes.BFloat16, dtypes.Int8} {
