@@ -67,11 +67,11 @@ func AdapterBase(dir string) (base string, ok bool, err error) {
 // ExportAdapter writes the policy's adapters alone to dir, as a folder in PEFT's layout. A
 // model without adapters is an error that wraps ErrOption.
 func (m *Model) ExportAdapter(ctx context.Context, dir string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return err
 	}
+	defer unlock()
 	if m.adapter == nil {
 		return fmt.Errorf("vlm: %w: the model has no adapters to export", ErrOption)
 	}
@@ -82,10 +82,10 @@ func (m *Model) ExportAdapter(ctx context.Context, dir string) error {
 // merged into the weights, and there is no value head. A dir that already holds a model
 // is an error and is not changed.
 func (m *Model) Export(ctx context.Context, dir string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return err
 	}
+	defer unlock()
 	return m.sets.Actor.SaveModel(ctx, m.dir, dir, false)
 }

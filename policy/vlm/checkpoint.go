@@ -17,11 +17,11 @@ var ErrCheckpoint = learn.ErrCheckpoint
 // would be restored with this one. The folder is not synced as a whole: for an atomic
 // checkpoint, write to a temporary folder and rename it.
 func (m *Model) Save(ctx context.Context, dir string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return err
 	}
+	defer unlock()
 	return m.sets.Save(ctx, dir)
 }
 
@@ -31,11 +31,11 @@ func (m *Model) Save(ctx context.Context, dir string) error {
 // All files are checked first. Tensors that are missing, misshapen or not finite are listed
 // together in an error that wraps ErrCheckpoint, and the model is unchanged.
 func (m *Model) Restore(ctx context.Context, dir string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return err
 	}
+	defer unlock()
 	return m.sets.Restore(ctx, dir, m.gen.DropSessions)
 }
 
@@ -46,11 +46,11 @@ type snapshot struct{ sets *learn.Sets }
 // and eight more for each trained one, until the snapshot is saved and garbage collected;
 // with adapters the base weights are not copied.
 func (m *Model) Snapshot(ctx context.Context) (policy.Snapshot, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return nil, err
 	}
+	defer unlock()
 	c, err := m.sets.Copy(ctx)
 	if err != nil {
 		return nil, err

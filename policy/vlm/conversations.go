@@ -78,11 +78,11 @@ func (m *Model) Stream(
 	if m.opts.Continuous {
 		return m.join(ctx, prompts, s, watch)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return nil, err
 	}
+	defer unlock()
 	return m.gen.Stream(ctx, prompts, s, watch)
 }
 

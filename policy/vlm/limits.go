@@ -12,11 +12,11 @@ import (
 // their number. The programs run as the model's do, on the same backend. It needs up to 2 GB of an
 // accelerator's memory, or 1 GB of the host's, besides the model's.
 func (m *Model) Limits(ctx context.Context) (Limits, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return Limits{}, err
 	}
+	defer unlock()
 	size := plan.Probe{Numbers: 1 << 26, Side: 2048, AtLeast: 300 * time.Millisecond}
 	switch {
 	case m.dev.Accelerator():

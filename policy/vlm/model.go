@@ -105,6 +105,16 @@ func (m *Model) usable() error {
 	return nil
 }
 
+// lock locks the model unless it is not usable.
+func (m *Model) lock() (unlock func(), err error) {
+	m.mu.Lock()
+	if err := m.usable(); err != nil {
+		m.mu.Unlock()
+		return nil, err
+	}
+	return m.mu.Unlock, nil
+}
+
 // Close frees everything on the device. The Model must not be used afterwards.
 func (m *Model) Close() error {
 	m.mu.Lock()

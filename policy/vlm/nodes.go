@@ -111,11 +111,11 @@ func (m *Model) Follow(ctx context.Context) error {
 // devices and options, as far as these change results. It must be called once, before the first
 // Update, and waits until all ranks are there.
 func (m *Model) Connect(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return err
 	}
+	defer unlock()
 	n := &m.opts.Nodes
 	switch {
 	case n.Count < 2:

@@ -16,11 +16,11 @@ import (
 // except on an accelerator, whose memory is not checked. For the small models that this package's tests train, a plan
 // made before the first step is within a fifth of the process's measured peak.
 func (m *Model) Plan(w Workload) (MemoryPlan, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return MemoryPlan{}, err
 	}
+	defer unlock()
 	for _, f := range []struct {
 		name         string
 		value, least int

@@ -30,11 +30,11 @@ var _ policy.PolicySnapshotter = (*Model)(nil)
 // executions of both policies alternate on the device. After Restore or Tie an earlier copy
 // fails.
 func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return nil, err
 	}
+	defer unlock()
 	l := &policySnapshot{m: &Model{
 		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, parts: m.parts, cfg: m.cfg, text: m.text, net: m.net,
 		sets: &learn.Sets{Options: m.sets.Options},

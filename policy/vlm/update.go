@@ -12,11 +12,11 @@ import (
 func (m *Model) Score(
 	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
 ) (*policy.Scores, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return nil, err
 	}
+	defer unlock()
 	if rows == nil {
 		return nil, errors.New("vlm: score: the rows are nil")
 	}
@@ -25,11 +25,11 @@ func (m *Model) Score(
 
 // CheckScore implements policy.ScoreChecker.
 func (m *Model) CheckScore(what policy.ScoreRequest) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return err
 	}
+	defer unlock()
 	return m.sets.CheckScore(what)
 }
 
@@ -56,11 +56,11 @@ func (m *Model) Update(
 }
 
 func (m *Model) learn(ctx context.Context, c *learn.Call) (policy.Stats, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return policy.Stats{}, err
 	}
+	defer unlock()
 	if c.Accumulate && c.Batch == nil {
 		return policy.Stats{}, errors.New("vlm: update: the batch is nil")
 	}
@@ -74,10 +74,10 @@ func (m *Model) learn(ctx context.Context, c *learn.Call) (policy.Stats, error) 
 // model's weights is then an error: its weights would have to change, but checkpoints
 // contain only adapters. Checkpoints do not contain the reference.
 func (m *Model) Tie(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.usable(); err != nil {
+	unlock, err := m.lock()
+	if err != nil {
 		return err
 	}
+	defer unlock()
 	return m.sets.Tie(ctx)
 }
