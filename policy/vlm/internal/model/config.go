@@ -78,20 +78,27 @@ type Text struct {
 
 // RopeScaling is Llama 3's scaling of long wavelengths.
 type RopeScaling struct {
-	Factor, LowFreq, HighFreq float64
-	OriginalContext           int
+	Factor          float64 `json:"factor"`
+	LowFreq         float64 `json:"low_freq_factor"`
+	HighFreq        float64 `json:"high_freq_factor"`
+	OriginalContext int     `json:"original_max_position_embeddings"`
 }
 
 // Vision describes the vision tower.
 type Vision struct {
-	Depth, Hidden, FF, Heads int
-	Patch, Merge, Temporal   int
-	Channels                 int
-	Window                   int   // side of a window in pixels; 0 without windows
-	FullBlocks               []int // blocks that attend over the whole image
-	Positions                int   // size of the learned position table; 0 without
-	Deepstack                []int // blocks whose output feeds a decoder layer
-	Out                      int   // width of the decoder
+	Depth      int   `json:"depth"`
+	Hidden     int   `json:"hidden_size"`
+	FF         int   `json:"intermediate_size"`
+	Heads      int   `json:"num_heads"`
+	Patch      int   `json:"patch_size"`
+	Merge      int   `json:"spatial_merge_size"`
+	Temporal   int   `json:"temporal_patch_size"`
+	Channels   int   `json:"in_channels"`
+	Window     int   `json:"window_size"`              // side of a window in pixels; 0 without windows
+	FullBlocks []int `json:"fullatt_block_indexes"`    // blocks that attend over the whole image
+	Positions  int   `json:"num_position_embeddings"`  // size of the learned position table; 0 without
+	Deepstack  []int `json:"deepstack_visual_indexes"` // blocks whose output feeds a decoder layer
+	Out        int   `json:"out_hidden_size"`          // width of the decoder
 }
 
 // HeadDim is the width of one attention head.

@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -34,7 +33,7 @@ const maxParameters = 1e13
 
 // checkSize rejects sizes that are each allowed but together give too many
 // parameters.
-func (c *Config) checkSize() []error {
+func (c *Config) checkSize(bad *field.Checks) {
 	var total float64
 	for _, g := range c.Groups().All() {
 		for _, p := range g.Params {
@@ -46,15 +45,12 @@ func (c *Config) checkSize() []error {
 		}
 	}
 	if total > maxParameters {
-		return []error{fmt.Errorf("the sizes make a model of %.3g parameters, at most %.0g are allowed", total,
-			maxParameters)}
+		bad.Say("the sizes make a model of %.3g parameters, at most %.0g are allowed", total, maxParameters)
 	}
-	return nil
 }
 
 // check checks the settings outside the decoder and the vision tower.
-func (f *configFile) check(t *configText, c *Config) []error {
-	var bad field.Checks
+func (f *configFile) check(bad *field.Checks, t *configText, c *Config) {
 	vocab := c.Text.Vocab
 	for _, q := range []struct {
 		key   string
@@ -81,11 +77,10 @@ func (f *configFile) check(t *configText, c *Config) []error {
 	if !(c.InitRange >= 0 && c.InitRange <= 10) {
 		bad.Say("initializer_range is %v, must be in [0, 10]", c.InitRange)
 	}
-	return bad.Errors()
 }
 
-func (t *configText) check(family Family, x *Text) []error {
-	var bad field.Checks
+// check checks the settings of the decoder, before those of other parts.
+func (t *configText) check(bad *field.Checks, family Family, x *Text) {
 	addf := bad.Say
 	checkRanges(addf, []sizeLimit{
 		{"vocab_size", x.Vocab, 24}, {"hidden_size", x.Hidden, 20}, {"intermediate_size", x.FF, 20},
@@ -95,7 +90,7 @@ func (t *configText) check(family Family, x *Text) []error {
 		addf("max_position_embeddings is %d, must be in [0, %d]", x.MaxPositions, maxPositions)
 	}
 	if bad.Err() != nil {
-		return bad.Errors()
+		return
 	}
 	if x.KVHeads < 1 || x.Heads%x.KVHeads != 0 {
 		addf("num_key_value_heads is %d, must divide num_attention_heads = %d", x.KVHeads, x.Heads)
@@ -125,7 +120,6 @@ func (t *configText) check(family Family, x *Text) []error {
 		}
 	}
 	t.checkRope(addf, family, x)
-	return bad.Errors()
 }
 
 // Limits far above any model: beyond them sizes and frequencies lose their meaning.
@@ -185,9 +179,8 @@ func (t *configText) checkRope(addf func(format string, args ...any), family Fam
 	}
 }
 
-func (v *configVision) check(family Family, c *Config) []error {
-	x := c.Vision
-	var bad field.Checks
+func (v *configVision) check(bad *field.Checks, family Family, c *Config) {
+	x, before := c.Vision, len(bad.Errors())
 	addf := func(format string, args ...any) { bad.Say("vision_config: "+format, args...) }
 	checkRanges(addf, []sizeLimit{
 		{"depth", x.Depth, 12}, {"hidden_size", x.Hidden, 20}, {"intermediate_size", x.FF, 20}, {"num_heads", x.Heads, 12},
@@ -196,8 +189,8 @@ func (v *configVision) check(family Family, c *Config) []error {
 	if x.Channels != 3 {
 		addf("in_channels is %d, only 3 is supported", x.Channels)
 	}
-	if bad.Err() != nil {
-		return bad.Errors()
+	if len(bad.Errors()) > before {
+		return
 	}
 	if x.Hidden%x.Heads != 0 || x.HeadDim()%4 != 0 {
 		addf("hidden_size %d over num_heads %d must give heads of a multiple of 4", x.Hidden, x.Heads)
@@ -236,5 +229,4 @@ func (v *configVision) check(family Family, c *Config) []error {
 			addf("%d deepstack levels for %d decoder layers", len(x.Deepstack), c.Text.Layers)
 		}
 	}
-	return bad.Errors()
 }

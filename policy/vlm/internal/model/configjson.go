@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"vagen/internal/endtokens"
+	"vagen/internal/field"
 	"vagen/internal/jsontext"
 	"vagen/internal/regular"
 )
@@ -67,28 +69,13 @@ type configRope struct {
 	Partial     *float64 `json:"partial_rotary_factor"`
 	Sections    []int    `json:"mrope_section"`
 	Interleaved *bool    `json:"mrope_interleaved"`
-	Factor      float64  `json:"factor"`
-	LowFreq     float64  `json:"low_freq_factor"`
-	HighFreq    float64  `json:"high_freq_factor"`
-	Original    int      `json:"original_max_position_embeddings"`
+	RopeScaling
 }
 
 type configVision struct {
-	Depth      int    `json:"depth"`
-	Hidden     int    `json:"hidden_size"`
-	FF         int    `json:"intermediate_size"`
-	Heads      int    `json:"num_heads"`
-	Window     int    `json:"window_size"`
-	FullBlocks []int  `json:"fullatt_block_indexes"`
-	Out        int    `json:"out_hidden_size"`
-	Act        string `json:"hidden_act"`
-	Patch      int    `json:"patch_size"`
-	Merge      int    `json:"spatial_merge_size"`
-	Temporal   int    `json:"temporal_patch_size"`
-	InChans    int    `json:"in_chans"`
-	InChannels int    `json:"in_channels"`
-	Positions  int    `json:"num_position_embeddings"`
-	Deepstack  []int  `json:"deepstack_visual_indexes"`
+	Vision
+	Act     string `json:"hidden_act"`
+	InChans int    `json:"in_chans"` // precedes in_channels
 }
 
 // ReadConfig reads the config.json of a folder.
@@ -129,7 +116,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 		c.EndOfTurn = f.configText.EOS
 	}
 	yes := func(b *bool) bool { return b != nil && *b }
-	c.Tied = yes(f.Tie) || yes(t.Tie) || yes(f.configText.Tie)
+	c.Tied = yes(f.Tie) || yes(t.Tie)
 	for _, a := range f.Architectures {
 		c.Critic = c.Critic || strings.HasSuffix(a, "ForTokenClassification")
 	}
@@ -137,29 +124,29 @@ func ParseConfig(raw []byte) (*Config, error) {
 		c.Tied = false
 	}
 	c.Text = t.build(family)
-	problems := t.check(family, &c.Text)
+	var bad field.Checks
+	t.check(&bad, family, &c.Text)
 	if l := c.Text.Linear; l != nil {
-		problems = append(problems, t.configLinear.check(l)...)
+		t.configLinear.check(&bad, l)
 	}
 	if c.Text.Vocab > 0 {
-		problems = append(problems, f.check(&t, c)...)
+		f.check(&bad, &t, c)
 	}
 	if family.HasVision() {
 		if f.Vision == nil {
-			problems = append(problems, errors.New("vision_config is missing"))
+			bad.Say("vision_config is missing")
 		} else {
 			c.Vision = f.Vision.build(family)
-			problems = append(problems, f.Vision.check(family, c)...)
+			f.Vision.check(&bad, family, c)
 		}
 		if c.ImageToken < 0 || int(c.ImageToken) >= c.Text.Vocab {
-			problems = append(problems, fmt.Errorf("image_token_id is %d, must be in [0, %d)", c.ImageToken, c.Text.Vocab))
+			bad.Say("image_token_id is %d, must be in [0, %d)", c.ImageToken, c.Text.Vocab)
 		}
 	}
-	err := errors.Join(problems...)
-	if err == nil {
-		err = errors.Join(c.checkSize()...)
+	if bad.Err() == nil {
+		c.checkSize(&bad)
 	}
-	if err != nil {
+	if err := bad.Err(); err != nil {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	return c, nil
@@ -216,7 +203,7 @@ func (t *configText) build(family Family) Text {
 			out.Interleaved = valueOr(r.Interleaved, family == Qwen3VL || family.isQwen35())
 		}
 		if r.kind() == "llama3" {
-			out.Scaling = &RopeScaling{Factor: r.Factor, LowFreq: r.LowFreq, HighFreq: r.HighFreq, OriginalContext: r.Original}
+			out.Scaling = &r.RopeScaling
 		}
 	}
 	if family == Qwen35 && out.Sections == nil {
@@ -251,27 +238,13 @@ func (r *configRope) kind() string {
 }
 
 func (v *configVision) build(family Family) *Vision {
-	channels := v.InChans
-	if channels == 0 {
-		channels = v.InChannels
-	}
-	if channels == 0 {
-		channels = 3
-	}
-	out := &Vision{
-		Depth: v.Depth, Hidden: v.Hidden, FF: v.FF, Heads: v.Heads, Patch: v.Patch, Merge: v.Merge,
-		Temporal: v.Temporal, Channels: channels, Out: v.Out,
-	}
-	if out.Temporal == 0 {
-		out.Temporal = 2
-	}
-	if out.Merge == 0 {
-		out.Merge = 2
-	}
+	out := v.Vision
+	out.Channels = cmp.Or(v.InChans, v.Channels, 3)
+	out.Temporal, out.Merge = cmp.Or(v.Temporal, 2), cmp.Or(v.Merge, 2)
 	if family == Qwen25VL {
-		out.Window, out.FullBlocks = v.Window, v.FullBlocks
+		out.Positions, out.Deepstack = 0, nil
 	} else {
-		out.Positions, out.Deepstack = v.Positions, v.Deepstack
+		out.Window, out.FullBlocks = 0, nil
 	}
-	return out
+	return &out
 }

@@ -55,8 +55,7 @@ func (t *configLinear) build(x *Text) {
 	}
 }
 
-func (t *configLinear) check(l *Linear) []error {
-	var bad field.Checks
+func (t *configLinear) check(bad *field.Checks, l *Linear) {
 	checkRanges(bad.Say, []sizeLimit{
 		{"linear_num_key_heads", l.KeyHeads, 12}, {"linear_num_value_heads", l.ValueHeads, 12},
 		{"linear_key_head_dim", l.KeyDim, 12}, {"linear_value_head_dim", l.ValueDim, 12},
@@ -76,7 +75,6 @@ func (t *configLinear) check(l *Linear) []error {
 		bad.Say("num_experts is %d, mlp_only_layers is %v: mixture-of-experts layers are not supported",
 			t.Experts, t.Dense)
 	}
-	return bad.Errors()
 }
 
 // linearParams are the parameters of a layer with a gated delta net.
