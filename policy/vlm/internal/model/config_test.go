@@ -325,3 +325,11 @@ func FuzzParseConfig(f *testing.F) {
 		}
 	})
 }
+
+func TestALargeConfigIsNotRead(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), nil, 0o644))
+	require.NoError(t, os.Truncate(filepath.Join(dir, "config.json"), 1<<25))
+	_, err := ReadConfig(dir)
+	require.ErrorContains(t, err, "at most 16777216 bytes")
+}

@@ -78,9 +78,12 @@ type configVision struct {
 	InChans int    `json:"in_chans"` // precedes in_channels
 }
 
+// maxFile bounds a config.json in bytes; released ones have a few kilobytes.
+const maxFile = 16 << 20
+
 // ReadConfig reads the config.json of a folder.
 func ReadConfig(dir string) (*Config, error) {
-	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := regular.ReadAtMost(filepath.Join(dir, "config.json"), maxFile, ErrConfig)
 	if err != nil {
 		return nil, err
 	}
