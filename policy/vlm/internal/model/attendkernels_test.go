@@ -43,7 +43,7 @@ func TestAttentionKernelsDoWhatTheGraphDoes(t *testing.T) {
 				past = []CacheSegment{{n[3], n[4], full}}
 			}
 			all, allow := wholeCache(append(past, own), c.length)
-			o := b.attendPast(q, c.length, past, &own)
+			o := b.attendPast(q, c.length, append(past, own), true)
 			use.attention(q, all.K, all.V, allow, o)
 			return o, use
 		}

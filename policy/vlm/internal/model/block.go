@@ -9,7 +9,7 @@ import (
 
 // Block is the shape of one transformer block: pre-norm attention and
 // feed-forward with residuals. Decoder layers and both vision towers are
-// blocks; they differ only in these fields.
+// blocks; they differ only in these fields. As a Layer its cache has the keys and values.
 type Block struct {
 	Hidden, Heads, KVHeads, HeadDim, FF int
 	Eps                                 float64
@@ -23,6 +23,8 @@ type Block struct {
 	Compute                             dtypes.DType // of activations and products
 	Adapters                            *Adapters    // nil without
 	Linear                              *Linear      // a gated delta rule instead of attention; nil without
+
+	params func(base string) []Param // see Layer.Params
 }
 
 // blockWeights are the parameters of a block, in the order of Block.Params.

@@ -15,23 +15,24 @@ type CacheSegment struct {
 	Allow *Node // [rows, length] bool: which slots hold a token of the row
 }
 
-// Append runs the block on length new tokens of each row, x [rows·length,
+// appendTo runs the block on length new tokens of each row, x [rows·length,
 // hidden] row by row. They attend to the segments of past and, causally, to each
 // other where fresh [rows, length] bool marks real tokens. It returns the block's
 // output and the new keys and values [rows, KV heads, length, headDim].
-func (b *Block) Append(
-	weights []*Node, x, cos, sin *Node, length int, past []CacheSegment, fresh *Node, use *StepKernels,
+func (b *Block) appendTo(
+	weights []*Node, x, cos, sin *Node, past []CacheSegment, fresh *Node, use *StepKernels,
 ) (y, k, v *Node) {
+	length := dim(fresh, 1)
 	l := &Layout{Groups: rows(x) / length, Length: length}
 	y, _ = b.attend(weights, x, cos, sin, l, func(q, newK, newV *Node) *Node {
 		k, v = newK, newV
-		own := CacheSegment{K: k, V: v, Allow: fresh}
+		all := append(slices.Clone(past), CacheSegment{K: k, V: v, Allow: fresh})
 		if use == nil {
-			return b.attendPast(q, length, past, &own)
+			return b.attendPast(q, length, all, true)
 		}
-		all, allow := wholeCache(append(slices.Clone(past), own), length) // a kernel's inputs are before its output
-		o := b.attendPast(q, length, past, &own)
-		use.attention(q, all.K, all.V, allow, o)
+		whole, allow := wholeCache(all, length) // a kernel's inputs are before its output
+		o := b.attendPast(q, length, all, true)
+		use.attention(q, whole.K, whole.V, allow, o)
 		return o
 	})
 	return y, k, v
@@ -61,15 +62,15 @@ func before(g *Graph, length int) *Node {
 	return LessOrEqual(Iota(g, at, 2), Iota(g, at, 1))
 }
 
-// Step is Append for one token per row. Its key and value are written to slot at
-// (a scalar int32) of the segment recent before attention. Step returns the
+// stepTo is appendTo for one token per row. Its key and value are written to slot at
+// (a scalar int32) of the segment recent before attention. It returns the
 // block's output and the updated segment; if recent is donated, XLA updates it in
 // place.
 //
 // If at has the rank 1, x has as many positions of each row of the cache, one behind the other: at [positions] are
 // their slots, none if out of range, and recent.Allow [positions, length] what each of them may attend to. All are
 // written before attention.
-func (b *Block) Step(
+func (b *Block) stepTo(
 	weights []*Node, x, cos, sin *Node, past CacheSegment, recent CacheSegment, at *Node,
 ) (y, k, v *Node) {
 	l := &Layout{Groups: rows(x), Length: 1}
@@ -83,7 +84,7 @@ func (b *Block) Step(
 			now.K, now.V = forEach(k, n), forEach(v, n)
 			past = CacheSegment{K: forEach(past.K, n), V: forEach(past.V, n), Allow: forEach(past.Allow, n)}
 		}
-		return b.attendPast(q, 1, []CacheSegment{past, now}, nil)
+		return b.attendPast(q, 1, []CacheSegment{past, now}, false)
 	})
 	return y, k, v
 }
@@ -113,26 +114,22 @@ func writeEach(c, x, at *Node) *Node {
 }
 
 // attendPast is softmax attention of q [rows, KV, reps·length, d] over several
-// segments with one common normaliser. The segment own is causal.
-func (b *Block) attendPast(q *Node, length int, past []CacheSegment, own *CacheSegment) *Node {
+// segments with one common normaliser, of which the last one may be causal.
+func (b *Block) attendPast(q *Node, length int, segments []CacheSegment, causal bool) *Node {
 	g := q.Graph()
 	n, kv, rl := dim(q, 0), dim(q, 1), dim(q, 2)
 	reps := rl / length
-	all := past
-	if own != nil {
-		all = append(append([]CacheSegment{}, past...), *own)
-	}
-	score := make([]*Node, len(all))
+	score := make([]*Node, len(segments))
 	var top *Node
-	for i, p := range all {
+	for i, p := range segments {
 		m := dim(p.K, 2)
 		s := MulScalar(f32(DotGeneral(q, []int{3}, []int{0, 1}, cast(p.K, q.DType()), []int{3}, []int{0, 1})),
 			1/math.Sqrt(float64(b.HeadDim)))
 		ok := Reshape(p.Allow, n, 1, 1, m)
 		s = Reshape(s, n, kv*reps, length, m)
-		if own != nil && i == len(all)-1 {
-			causal := Reshape(before(g, length), 1, 1, length, m)
-			ok = LogicalAnd(BroadcastToDims(ok, n, 1, length, m), BroadcastToDims(causal, n, 1, length, m))
+		if causal && i == len(segments)-1 {
+			past := Reshape(before(g, length), 1, 1, length, m)
+			ok = LogicalAnd(BroadcastToDims(ok, n, 1, length, m), BroadcastToDims(past, n, 1, length, m))
 		}
 		s = Where(BroadcastToShape(ok, s.Shape()), s, Scalar(g, dtypes.Float32, masked))
 		score[i] = Reshape(s, n, kv, rl, m)
@@ -144,7 +141,7 @@ func (b *Block) attendPast(q *Node, length int, past []CacheSegment, own *CacheS
 		}
 	}
 	var sum, out *Node
-	for i, p := range all {
+	for i, p := range segments {
 		e := Exp(Sub(score[i], top))
 		s := ReduceAndKeep(e, ReduceSum, -1)
 		o := f32(DotGeneral(cast(e, q.DType()), []int{3}, []int{0, 1}, cast(p.V, q.DType()), []int{2}, []int{0, 1}))

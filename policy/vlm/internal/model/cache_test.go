@@ -37,7 +37,7 @@ func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
 				return Reshape(Slice(Reshape(x, rows, length, c), AxisRange(), AxisRange(from, to)), rows*(to-from), c)
 			}
 			appendPart := func(from, to int, past []CacheSegment) (y, k, v *Node) {
-				return b.Append(w, part(x, from, to), part(cos, from, to), part(sin, from, to), to-from, past,
+				return b.appendTo(w, part(x, from, to), part(cos, from, to), part(sin, from, to), past,
 					all(true, to-from), nil)
 			}
 			y, k, v := appendPart(0, length, nil)
@@ -59,7 +59,7 @@ func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
 			for i := range length - 2 {
 				recent.Allow = LessOrEqual(Iota(g, shape(dtypes.Int32, rows, length), 1), Const(g, int32(i)))
 				var s *Node
-				s, recent.K, recent.V = b.Step(w, part(x, 2+i, 3+i), part(cos, 2+i, 3+i), part(sin, 2+i, 3+i),
+				s, recent.K, recent.V = b.stepTo(w, part(x, 2+i, 3+i), part(cos, 2+i, 3+i), part(sin, 2+i, 3+i),
 					CacheSegment{k1, v1, all(true, 2)}, recent, Const(g, int32(i)))
 				steps = append(steps, asRows(s, 1))
 			}
@@ -92,7 +92,7 @@ func TestInvalidSlotsAreNotSeen(t *testing.T) {
 		p := d.Program("pass", func(in []*Node) []*Node {
 			g := in[0].Graph()
 			past := CacheSegment{in[n+3], in[n+3], Const(g, [][]bool{{true, false, true}, {false, false, false}})}
-			y, _, _ := b.Append(in[:n], in[n], in[n+1], in[n+2], 2, []CacheSegment{past},
+			y, _, _ := b.appendTo(in[:n], in[n], in[n+1], in[n+2], []CacheSegment{past},
 				Const(g, [][]bool{{true, true}, {false, true}}), nil)
 			return []*Node{y}
 		})

@@ -33,13 +33,16 @@ func (f FLOPs) Plus(o FLOPs) FLOPs { return FLOPs{f.Model + o.Model, f.Hardware 
 func (c *Config) FLOPs(p Pass) FLOPs {
 	g, tokens := c.Groups(), int64(p.Rows)*int64(p.Tokens)
 	var f FLOPs
-	for i := range g.Layers {
-		all, trained := matrixNumbers(&g.Layers[i])
+	add := func(all, trained, tokens int64) {
 		n := 2 * all * tokens
 		if p.Train {
 			n += 2 * (all + trained) * tokens
 		}
 		f = f.Plus(FLOPs{n, n})
+	}
+	for i := range g.Layers {
+		all, trained := matrixNumbers(&g.Layers[i])
+		add(all, trained, tokens)
 		if p.BlocksAgain {
 			f.Hardware += 2 * all * tokens
 		}
@@ -47,33 +50,23 @@ func (c *Config) FLOPs(p Pass) FLOPs {
 	for _, l := range c.Layers(dtypes.Float32) {
 		f = f.Plus(l.FLOPs(p))
 	}
-	all, trained := c.headNumbers(g)
-	n := 2 * all * int64(p.Rows) * int64(p.Logits)
-	if p.Train {
-		n += 2 * (all + trained) * int64(p.Rows) * int64(p.Logits)
-	}
-	return f.Plus(FLOPs{n, n})
+	all, trained := matrixNumbers(c.heads(g)...)
+	add(all, trained, int64(p.Rows)*int64(p.Logits))
+	return f
 }
 
-// matrixNumbers counts the numbers of a group's matrices, and of those that are trained.
-func matrixNumbers(g *Group) (all, trained int64) {
-	for _, p := range g.Params {
-		if len(p.Dims) < 2 {
-			continue
+// matrixNumbers counts the numbers of the groups' matrices, and of those that are trained.
+func matrixNumbers(groups ...*Group) (all, trained int64) {
+	for _, g := range groups {
+		for _, p := range g.Params {
+			if len(p.Dims) < 2 {
+				continue
+			}
+			all += int64(p.Size())
+			if !p.Frozen {
+				trained += int64(p.Size())
+			}
 		}
-		all += int64(p.Size())
-		if !p.Frozen {
-			trained += int64(p.Size())
-		}
-	}
-	return all, trained
-}
-
-// headNumbers is matrixNumbers for the heads.
-func (c *Config) headNumbers(g *Groups) (all, trained int64) {
-	for _, x := range c.heads(g) {
-		a, t := matrixNumbers(x)
-		all, trained = all+a, trained+t
 	}
 	return all, trained
 }
@@ -95,16 +88,11 @@ func (c *Config) DecoderNumbers() (matrices, vectors int64) {
 	for i := range g.Layers {
 		groups = append(groups, &g.Layers[i])
 	}
+	matrices, _ = matrixNumbers(groups...)
 	for _, x := range groups {
-		for _, p := range x.Params {
-			if len(p.Dims) < 2 {
-				vectors += int64(p.Size())
-			} else {
-				matrices += int64(p.Size())
-			}
-		}
+		vectors += int64(x.Size())
 	}
-	return matrices, vectors
+	return matrices, vectors - matrices
 }
 
 // CacheBytes is the size of a row's cache with so many slots: of keys and values, and of states,

@@ -186,11 +186,11 @@ func (r *deltaRule) backward(states, do, dEnd *Node) (d deltaIn, dStart *Node) {
 func (r *deltaRule) overRows(in deltaIn, start *Node, c *chunks, use *StepKernels, keep bool) (o, states *Node) {
 	o, states, _ = r.forward(start)
 	o = c.join(o)
+	out := []*Node{o}
 	if keep {
-		use.Rule(in, c.segment, o, states)
-	} else {
-		use.Rule(in, c.segment, o)
+		out = append(out, states)
 	}
+	use.rule(append(in.list(), c.segment), out...)
 	return o, states
 }
 
@@ -198,7 +198,7 @@ func (r *deltaRule) overRows(in deltaIn, start *Node, c *chunks, use *StepKernel
 func (r *deltaRule) gradients(in deltaIn, states, do *Node, c *chunks, use *StepKernels) deltaIn {
 	by, _ := r.backward(states, c.split(do), ZerosLike(Squeeze(Slice(states, AxisRange(0, 1)), 0)))
 	by = by.each(c.join)
-	use.RuleBack(in, c.segment, states, do, by)
+	use.rule(append(in.list(), c.segment, states, do), by.list()...)
 	return by
 }
 

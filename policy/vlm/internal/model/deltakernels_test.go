@@ -41,7 +41,7 @@ func TestDeltaRuleKernelsDoWhatTheGraphDoes(t *testing.T) {
 			whole := newChunks(n[0].Graph(), groups, length, nil) // as contexts are read: the states go on
 			after, _, end := newDeltaRule(whole, x.each(whole.split)).forward(n[7])
 			after = whole.join(after)
-			use.RuleFrom(x, whole.segment, n[7], after, end)
+			use.rule(append(x.list(), whole.segment, n[7]), after, end)
 			return append([]*Node{o, states, after, end}, by.list()...), use
 		}
 		want := run(t, devicetest.Go(t), in, func(n []*Node) []*Node { out, _ := build(n); return out })

@@ -10,10 +10,7 @@ import (
 // deltaNet is a layer with a gated delta rule in place of attention. Of its block's projection qkv the rows are u
 // (queries and keys of the key heads, values of the value heads), the gate z of the outputs, and β and the step size
 // of each value head. A short causal convolution runs over u. The cache has its last inputs and the state.
-type deltaNet struct {
-	*Block
-	params func(base string) []Param
-}
+type deltaNet struct{ *Block }
 
 // deltaWeights are the weights of a block that only this layer has.
 type deltaWeights struct {
@@ -28,14 +25,11 @@ const deltaEps = 1e-6
 
 func newDeltaNet(c *Config, compute dtypes.DType) Layer {
 	t := &c.Text
-	b := &Block{
-		Adapters: c.adapters(c.linearParams(c.firstLayer(linearAttention))),
-		Hidden:   t.Hidden, FF: t.FF, Eps: t.Eps, MLPBias: t.MLPBias, PlusOne: t.PlusOne, Linear: t.Linear, Compute: compute,
-	}
-	return &deltaNet{b, func(base string) []Param { return c.withAdapters(c.linearParams(base)) }}
+	return &deltaNet{c.block(Block{
+		Hidden: t.Hidden, FF: t.FF, Eps: t.Eps, MLPBias: t.MLPBias, PlusOne: t.PlusOne, Linear: t.Linear,
+		Compute: compute,
+	}, c.linearParams, c.firstLayer(linearAttention))}
 }
-
-func (d *deltaNet) Params(base string) []Param { return d.params(base) }
 
 // values is the width of all value heads.
 func (d *deltaNet) values() int { return d.Linear.ValueHeads * d.Linear.ValueDim }
@@ -274,7 +268,7 @@ func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Nod
 	t := d.tokens(&w.delta, proj, n, length, window, nil, fresh)
 	o, _, state := newDeltaRule(c, t.each(c.split)).forward(past.Prefix[1])
 	o = c.join(o)
-	use.RuleFrom(t.deltaIn, c.segment, past.Prefix[1], o, state)
+	use.rule(append(t.list(), c.segment, past.Prefix[1]), o, state)
 	y, _, _ := d.finish(w, x, d.mixed(&w.delta, d.flat(o), proj))
 	u := Reshape(columns(proj, 0, d.Linear.Channels()), n, length, d.Linear.Channels())
 	return y, []*Node{lastReal(Concatenate([]*Node{window, u}, 1), fresh), state}

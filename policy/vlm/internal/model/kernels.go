@@ -35,26 +35,13 @@ func (s *StepKernels) Delta(in deltaIn, live, state, o, after *Node) {
 		Out: []*Node{o, after}, Aliases: map[int]int{1: 6}})
 }
 
-// Rule adds a gated delta rule over whole rows, from states of zero, with by as its backward pass, whose input is the
-// gradient dO of the outputs. Within a chunk, XLA takes each small product and elementwise operation from memory.
-func (s *StepKernels) Rule(in deltaIn, segment *Node, out ...*Node) {
+// rule adds a gated delta rule over whole rows. in are those of deltaIn and the segments of the tokens, which give the
+// outputs and, unless they are left out, the states before chunks; with the states before all tokens besides, the
+// outputs and the states after all tokens; with the states before chunks and the gradient of the outputs, the
+// gradients of deltaIn. Within a chunk, XLA takes each small product and elementwise operation from memory.
+func (s *StepKernels) rule(in []*Node, out ...*Node) {
 	if s != nil {
-		*s = append(*s, device.Kernel{Name: fused.DeltaRule, In: append(in.list(), segment), Out: out})
-	}
-}
-
-// RuleFrom is Rule from the states start, to those after all tokens, end.
-func (s *StepKernels) RuleFrom(in deltaIn, segment, start, o, end *Node) {
-	if s != nil {
-		all := append(in.list(), segment, start)
-		*s = append(*s, device.Kernel{Name: fused.DeltaRule, In: all, Out: []*Node{o, end}})
-	}
-}
-
-// RuleBack adds the gradients by of Rule's inputs, given the states before chunks and the gradient of the outputs.
-func (s *StepKernels) RuleBack(in deltaIn, segment, states, do *Node, by deltaIn) {
-	if s != nil {
-		*s = append(*s, device.Kernel{Name: fused.DeltaRule, In: append(in.list(), segment, states, do), Out: by.list()})
+		*s = append(*s, device.Kernel{Name: fused.DeltaRule, In: in, Out: out})
 	}
 }
 
@@ -111,8 +98,8 @@ func (b *Block) hasKernel() bool {
 
 // HasStepKernel reports whether a kernel computes a layer's step, given float32 and few rows.
 func HasStepKernel(l Layer) bool {
-	a, ok := l.(*attention)
-	return ok && a.hasKernel()
+	b, ok := l.(*Block)
+	return ok && b.hasKernel()
 }
 
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in

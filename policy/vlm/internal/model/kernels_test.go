@@ -92,7 +92,7 @@ func (s *blockStep) build(t *testing.T, n []*Node) (out []*Node, use StepKernels
 			packed++
 		}
 	}
-	y, k, v := s.block.Step(w, x, cos, sin, p, q, at)
+	y, k, v := s.block.stepTo(w, x, cos, sin, p, q, at)
 	use.Block(s.block, w, x, cos, sin, p, q, at, y, k, v)
 	require.Len(t, use, 1+packed)
 	return []*Node{y, k, v}, use

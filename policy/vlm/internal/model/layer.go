@@ -84,7 +84,7 @@ type Past struct {
 	Recent []*Node // of entries in slots only
 
 	Allow, RecentAllow *Node // [rows, slots] bool: which slots hold a token of the row
-	At                 *Node // the recent slot that Step writes, a scalar int32, or the slots of positions: see Block.Step
+	At                 *Node // the recent slot that Step writes, a scalar int32, or the slots of positions: see Block.stepTo
 	Live               *Node // [rows] bool: rows in which Step changes states; nil is all
 }
 
@@ -106,9 +106,7 @@ const (
 
 // Layers returns the decoder's layers. Those of one type are the same Layer.
 func (c *Config) Layers(compute dtypes.DType) []Layer {
-	made := map[string]Layer{fullAttention: &attention{
-		c.TextBlock(compute), func(base string) []Param { return c.withAdapters(c.textParams(base)) },
-	}}
+	made := map[string]Layer{fullAttention: c.TextBlock(compute)}
 	if c.Text.Linear != nil {
 		made[linearAttention] = newDeltaNet(c, compute)
 	}
@@ -119,21 +117,12 @@ func (c *Config) Layers(compute dtypes.DType) []Layer {
 	return out
 }
 
-// VisionLayer returns the blocks of the vision tower as a layer.
-func (c *Config) VisionLayer(compute dtypes.DType) Layer {
-	return &attention{c.VisionBlock(compute), func(base string) []Param { return c.withAdapters(c.visionParams(base)) }}
-}
+// Params is that of Layer.
+func (b *Block) Params(base string) []Param { return b.params(base) }
 
-// attention is a transformer block as a layer. Its cache has the keys and values.
-type attention struct {
-	*Block
-	params func(base string) []Param
-}
-
-func (a *attention) Params(base string) []Param { return a.params(base) }
-
-func (a *attention) Cache() []CacheArray {
-	one := CacheArray{Slots: true, Dims: []int{a.KVHeads, a.HeadDim}}
+// Cache is that of Layer.
+func (b *Block) Cache() []CacheArray {
+	one := CacheArray{Slots: true, Dims: []int{b.KVHeads, b.HeadDim}}
 	return []CacheArray{one, one}
 }
 
@@ -145,39 +134,41 @@ func (p *Past) segments() []CacheSegment {
 	return []CacheSegment{{p.Prefix[0], p.Prefix[1], p.Allow}, {p.Recent[0], p.Recent[1], p.RecentAllow}}
 }
 
-func (a *attention) Append(
+// Append is that of Layer.
+func (b *Block) Append(
 	weights []*Node, x, cos, sin *Node, past *Past, fresh *Node, use *StepKernels,
 ) (*Node, []*Node) {
-	y, k, v := a.Block.Append(weights, x, cos, sin, dim(fresh, 1), past.segments(), fresh, use)
+	y, k, v := b.appendTo(weights, x, cos, sin, past.segments(), fresh, use)
 	return y, []*Node{k, v}
 }
 
-func (a *attention) Step(weights []*Node, x, cos, sin *Node, past *Past, use *StepKernels) (*Node, []*Node) {
+// Step is that of Layer.
+func (b *Block) Step(weights []*Node, x, cos, sin *Node, past *Past, use *StepKernels) (*Node, []*Node) {
 	s := past.segments()
-	y, k, v := a.Block.Step(weights, x, cos, sin, s[0], s[1], past.At)
-	use.Block(a.Block, weights, x, cos, sin, s[0], s[1], past.At, y, k, v)
+	y, k, v := b.stepTo(weights, x, cos, sin, s[0], s[1], past.At)
+	use.Block(b, weights, x, cos, sin, s[0], s[1], past.At, y, k, v)
 	return y, []*Node{k, v}
 }
 
 // Floats counts the projection in queries, keys, values and gate, attention output, residual and feed-forward, and
 // the attention probabilities.
-func (a *attention) Floats(tokens, groups, length int) (main, again int64) {
-	up := 2 * a.FF
-	if a.GELU {
-		up = a.FF
+func (b *Block) Floats(tokens, groups, length int) (main, again int64) {
+	up := 2 * b.FF
+	if b.GELU {
+		up = b.FF
 	}
-	heads := 2*a.Heads + 2*a.KVHeads
-	if a.Gated {
-		heads += a.Heads
+	heads := 2*b.Heads + 2*b.KVHeads
+	if b.Gated {
+		heads += b.Heads
 	}
-	main = int64(tokens) * int64(heads*a.HeadDim+a.Hidden+up)
-	return main, int64(groups) * int64(a.Heads) * int64(length) * int64(length)
+	main = int64(tokens) * int64(heads*b.HeadDim+b.Hidden+up)
+	return main, int64(groups) * int64(b.Heads) * int64(length) * int64(length)
 }
 
 // FLOPs counts the products of queries, keys and values.
-func (a *attention) FLOPs(p Pass) FLOPs {
+func (b *Block) FLOPs(p Pass) FLOPs {
 	n, past := int64(p.Tokens), int64(p.Past)
-	one := 4 * int64(p.Rows) * int64(a.Heads*a.HeadDim)
+	one := 4 * int64(p.Rows) * int64(b.Heads*b.HeadDim)
 	forward := FLOPs{Model: one * (n*past + n*(n+1)/2), Hardware: one * n * (past + n)}
 	if !p.Train {
 		return forward
@@ -194,7 +185,7 @@ func (a *attention) FLOPs(p Pass) FLOPs {
 
 // Work counts products with weights, and attention, which grows with the length and costs
 // about half as much again for its softmax.
-func (a *attention) Work(length int) float64 {
-	weights := a.Hidden*(a.Heads+2*a.KVHeads)*a.HeadDim + a.Heads*a.HeadDim*a.Hidden + 3*a.Hidden*a.FF
-	return float64(weights) + 3*float64(length*a.Heads*a.HeadDim)
+func (b *Block) Work(length int) float64 {
+	weights := b.Hidden*(b.Heads+2*b.KVHeads)*b.HeadDim + b.Heads*b.HeadDim*b.Hidden + 3*b.Hidden*b.FF
+	return float64(weights) + 3*float64(length*b.Heads*b.HeadDim)
 }

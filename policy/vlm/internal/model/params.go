@@ -170,12 +170,19 @@ func stack(in int, init Init, parts ...Stored) Param {
 // TextBlock is the shape of a decoder layer.
 func (c *Config) TextBlock(compute dtypes.DType) *Block {
 	t := &c.Text
-	return &Block{
-		Adapters: c.adapters(c.textParams(c.firstLayer(fullAttention))),
-		Hidden:   t.Hidden, Heads: t.Heads, KVHeads: t.KVHeads, HeadDim: t.HeadDim, FF: t.FF, Eps: t.Eps,
+	return c.block(Block{
+		Hidden: t.Hidden, Heads: t.Heads, KVHeads: t.KVHeads, HeadDim: t.HeadDim, FF: t.FF, Eps: t.Eps,
 		QKVBias: t.QKVBias, OutBias: t.OutBias, MLPBias: t.MLPBias, QKNorm: t.QKNorm, Causal: true, Compute: compute,
 		PlusOne: t.PlusOne, Gated: t.Gated,
-	}
+	}, c.textParams, c.firstLayer(fullAttention))
+}
+
+// block completes a block with its parameters, given those without adapters and what the names of the first such block's
+// start with.
+func (c *Config) block(b Block, params func(base string) []Param, first string) *Block {
+	b.Adapters = c.adapters(params(first))
+	b.params = func(base string) []Param { return c.withAdapters(params(base)) }
+	return &b
 }
 
 // firstLayer is what the names of the parameters of the first layer of a type start with.
@@ -189,12 +196,11 @@ const visionEps = 1e-6
 // VisionBlock is the shape of a vision block.
 func (c *Config) VisionBlock(compute dtypes.DType) *Block {
 	v := c.Vision
-	return &Block{
-		Adapters: c.adapters(c.visionParams(visionPrefix + "blocks.0.")),
-		Hidden:   v.Hidden, Heads: v.Heads, KVHeads: v.Heads, HeadDim: v.HeadDim(), FF: v.FF, Eps: visionEps,
+	return c.block(Block{
+		Hidden: v.Hidden, Heads: v.Heads, KVHeads: v.Heads, HeadDim: v.HeadDim(), FF: v.FF, Eps: visionEps,
 		LayerNorm: c.Family.learnedPositions(), GELU: c.Family.learnedPositions(),
 		QKVBias: true, OutBias: true, MLPBias: true, Compute: compute,
-	}
+	}, c.visionParams, visionPrefix+"blocks.0.")
 }
 
 // Groups lists the parameters of the model.
@@ -306,9 +312,10 @@ func (c *Config) visionGroups(g *Groups) {
 		g.Patch.Params = append(g.Patch.Params, vector(base+"patch_embed.proj.bias", v.Hidden, InitZero),
 			matrix(base+"pos_embed.weight", v.Positions, v.Hidden))
 	}
+	block := c.VisionBlock(dtypes.Float32)
 	for i := range v.Depth {
 		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i),
-			c.withAdapters(c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i)))})
+			block.Params(fmt.Sprintf("%sblocks.%d.", base, i))})
 	}
 	cell := v.Merge * v.Merge * v.Hidden
 	if c.Family.learnedPositions() {

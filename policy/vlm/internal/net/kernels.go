@@ -60,7 +60,7 @@ func NewKernels(d *device.Device, cfg *model.Config, compute dtypes.DType, keep 
 	}
 	k.Share = share && !slices.ContainsFunc(k.Cache, func(a model.CacheArray) bool { return !a.Slots })
 	if cfg.Vision != nil {
-		k.Vision = cfg.VisionLayer(compute)
+		k.Vision = cfg.VisionBlock(compute)
 	}
 	return k
 }
