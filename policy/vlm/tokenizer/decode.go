@@ -76,7 +76,10 @@ func appendText(dst, b []byte) []byte {
 			continue
 		}
 		dst = utf8.AppendRune(dst, utf8.RuneError)
-		n, _ := subpart(b)
+		n := 1
+		for n < len(b) && !utf8.FullRune(b[:n+1]) { // which could still become a character
+			n++
+		}
 		b = b[n:]
 	}
 	return dst
@@ -86,50 +89,11 @@ func appendText(dst, b []byte) []byte {
 func unfinished(b []byte) int {
 	for n := 1; n <= min(3, len(b)); n++ {
 		tail := b[len(b)-n:]
-		if utf8.RuneStart(tail[0]) {
-			if size, open := subpart(tail); open && size == n {
-				return n
-			}
-			return 0
+		if utf8.RuneStart(tail[0]) && !utf8.FullRune(tail) {
+			return n
 		}
 	}
 	return 0
-}
-
-// subpart returns the length (at least 1) of the maximal invalid part at the start of
-// b. open reports that it reaches the end of b and more bytes could complete it.
-func subpart(b []byte) (n int, open bool) {
-	need, low, high := 0, byte(0x80), byte(0xbf)
-	switch c := b[0]; {
-	case c >= 0xc2 && c <= 0xdf:
-		need = 2
-	case c >= 0xe0 && c <= 0xef:
-		need = 3
-		if c == 0xe0 {
-			low = 0xa0
-		} else if c == 0xed {
-			high = 0x9f
-		}
-	case c >= 0xf0 && c <= 0xf4:
-		need = 4
-		if c == 0xf0 {
-			low = 0x90
-		} else if c == 0xf4 {
-			high = 0x8f
-		}
-	default:
-		return 1, false
-	}
-	for n = 1; n < need; n++ {
-		if n == len(b) {
-			return n, true
-		}
-		if b[n] < low || b[n] > high {
-			return n, false
-		}
-		low, high = 0x80, 0xbf
-	}
-	return n, false
 }
 
 // Ends returns, for each token, the byte position of the text, special tokens included, up to
