@@ -109,41 +109,46 @@ func (g *Group) Trained() []int {
 	return out
 }
 
-// Groups are all parameters of a model.
-type Groups struct {
-	Patch     Group   // vision: patch embedding and positions
-	Blocks    []Group // vision blocks
-	Merger    Group   // vision: merger into the decoder's width
-	Deepstack []Group // Qwen3-VL: mergers of inner blocks
-	Embed     Group   // token embedding
-	Layers    []Group // decoder layers
-	Head      Group   // final norm, output head unless tied or a critic
-	Score     Group   // value head
+// Roles has something for each part of a model.
+type Roles[T any] struct {
+	Patch     T   // vision: patch embedding and positions
+	Blocks    []T // vision blocks
+	Merger    T   // vision: merger into the decoder's width
+	Deepstack []T // Qwen3-VL: mergers of inner blocks
+	Embed     T   // token embedding
+	Layers    []T // decoder layers
+	Head      T   // final norm, output head unless tied or a critic
+	Score     T   // value head
 }
+
+// Like returns roles with as many blocks, mergers of inner blocks and layers.
+func Like[T, U any](r *Roles[U]) *Roles[T] {
+	return &Roles[T]{Blocks: make([]T, len(r.Blocks)), Deepstack: make([]T, len(r.Deepstack)),
+		Layers: make([]T, len(r.Layers))}
+}
+
+// All lists the parts in the order of the forward pass.
+func (r *Roles[T]) All() []*T {
+	out := []*T{&r.Patch}
+	each := func(list []T) {
+		for i := range list {
+			out = append(out, &list[i])
+		}
+	}
+	each(r.Blocks)
+	out = append(out, &r.Merger)
+	each(r.Deepstack)
+	out = append(out, &r.Embed)
+	each(r.Layers)
+	return append(out, &r.Head, &r.Score)
+}
+
+// Groups are all parameters of a model.
+type Groups struct{ Roles[Group] }
 
 // All lists the groups that have parameters, in the order of the forward pass.
 func (g *Groups) All() []*Group {
-	var out []*Group
-	add := func(x *Group) {
-		if len(x.Params) > 0 {
-			out = append(out, x)
-		}
-	}
-	add(&g.Patch)
-	for i := range g.Blocks {
-		add(&g.Blocks[i])
-	}
-	add(&g.Merger)
-	for i := range g.Deepstack {
-		add(&g.Deepstack[i])
-	}
-	add(&g.Embed)
-	for i := range g.Layers {
-		add(&g.Layers[i])
-	}
-	add(&g.Head)
-	add(&g.Score)
-	return out
+	return slices.DeleteFunc(g.Roles.All(), func(x *Group) bool { return len(x.Params) == 0 })
 }
 
 func vector(name string, n int, init Init) Param {

@@ -99,8 +99,8 @@ func (n *Net) HeadSlots(h *model.Head, g *Parts) []headSlot {
 		add(&n.Groups.Head, 1, &g.Head)
 	}
 	if h.Value {
-		add(&n.Groups.Score, 0, &g.score)
-		add(&n.Groups.Score, 1, &g.score)
+		add(&n.Groups.Score, 0, &g.Score)
+		add(&n.Groups.Score, 1, &g.Score)
 	}
 	return out
 }

@@ -27,7 +27,7 @@ func (n *Net) HeadInputs(h *model.Head, w *Parts) []*device.Array {
 		}
 	}
 	if h.Value {
-		in = append(in, w.score...)
+		in = append(in, w.Score...)
 	}
 	return in
 }

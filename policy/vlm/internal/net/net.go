@@ -31,26 +31,13 @@ func (n *Net) On(d *device.Device) *Net {
 	return &c
 }
 
-// Parts are a model's arrays by their role in the network.
-type Parts struct {
-	Patch  []*device.Array
-	blocks [][]*device.Array
-	merger []*device.Array
-	deep   [][]*device.Array
-	Embed  []*device.Array
-	Layers [][]*device.Array
-	Head   []*device.Array // norm, [table]
-	score  []*device.Array // weight and bias of the value head, if there is one
-}
+// Parts are a model's arrays by their role in the network: in the head norm and, unless it is tied, table, in the value
+// head weight and bias.
+type Parts = model.Roles[[]*device.Array]
 
 // PartsOf sorts arrays given in the order of model.Groups.All.
 func (n *Net) PartsOf(arrays [][]*device.Array) *Parts {
-	g := n.Groups
-	p := &Parts{
-		blocks: make([][]*device.Array, len(g.Blocks)),
-		deep:   make([][]*device.Array, len(g.Deepstack)),
-		Layers: make([][]*device.Array, len(g.Layers)),
-	}
+	p := model.Like[[]*device.Array](&n.Groups.Roles)
 	for i, part := range n.places(p) {
 		*part = arrays[i]
 	}
@@ -59,24 +46,12 @@ func (n *Net) PartsOf(arrays [][]*device.Array) *Parts {
 
 // places are a model's parts in the order of model.Groups.All.
 func (n *Net) places(p *Parts) (out []*[]*device.Array) {
-	one := func(g model.Group, part *[]*device.Array) {
+	all := p.All()
+	for i, g := range n.Groups.Roles.All() {
 		if len(g.Params) > 0 {
-			out = append(out, part)
+			out = append(out, all[i])
 		}
 	}
-	each := func(parts [][]*device.Array) {
-		for i := range parts {
-			out = append(out, &parts[i])
-		}
-	}
-	one(n.Groups.Patch, &p.Patch)
-	each(p.blocks)
-	one(n.Groups.Merger, &p.merger)
-	each(p.deep)
-	one(n.Groups.Embed, &p.Embed)
-	each(p.Layers)
-	one(n.Groups.Head, &p.Head)
-	one(n.Groups.Score, &p.score)
 	return out
 }
 
@@ -259,13 +234,7 @@ func (n *Net) backwardEmbed(w *Parts, g *Parts, t *Trace, dx *device.Array, dDee
 }
 
 // NewGradients returns the sums of a step's gradients. A part is nil until a gradient is added.
-func NewGradients(w *Parts) *Parts {
-	return &Parts{
-		blocks: make([][]*device.Array, len(w.blocks)),
-		deep:   make([][]*device.Array, len(w.deep)),
-		Layers: make([][]*device.Array, len(w.Layers)),
-	}
-}
+func NewGradients(w *Parts) *Parts { return model.Like[[]*device.Array](w) }
 
 // RunBack runs a backward program, whose first inputs are weights; acc, if there is one, is the
 // last input and is donated.

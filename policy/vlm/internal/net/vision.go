@@ -52,8 +52,8 @@ func (n *Net) VisionForward(t *Trace, w *Parts, train bool) error {
 	t.Own(out...)
 	x := out[0]
 	t.vcos, t.vsin = out[1], out[2]
-	t.Vout = make([]*device.Array, len(w.blocks))
-	for i, bw := range w.blocks {
+	t.Vout = make([]*device.Array, len(w.Blocks))
+	for i, bw := range w.Blocks {
 		layout, even := n.layoutOf(t, i)
 		in := append([]*device.Array{x, t.vcos, t.vsin}, layout...)
 		out, err := n.Run(n.visionBlock(train, even), bw, in...)
@@ -81,13 +81,13 @@ func (n *Net) feedsMerger(block int) bool {
 
 func (n *Net) runMergers(t *Trace, w *Parts) error {
 	last := t.Vout[len(t.Vout)-1]
-	out, err := n.Run(n.merge(false), w.merger, last)
+	out, err := n.Run(n.merge(false), w.Merger, last)
 	if err != nil {
 		return err
 	}
 	t.Images = t.Own(out...)[0]
 	for k, block := range n.Cfg.Vision.Deepstack {
-		out, err := n.Run(n.merge(true), w.deep[k], t.Vout[block])
+		out, err := n.Run(n.merge(true), w.Deepstack[k], t.Vout[block])
 		if err != nil {
 			return err
 		}
@@ -99,15 +99,15 @@ func (n *Net) runMergers(t *Trace, w *Parts) error {
 // visionBackward runs the vision tower's backward pass from the gradients of the image tokens and
 // of the deepstack features.
 func (n *Net) visionBackward(w *Parts, g *Parts, t *Trace, dImages *device.Array, dDeep []*device.Array) error {
-	last := len(w.blocks) - 1
-	out, err := n.RunBack(n.mergeBack(false, &n.Groups.Merger), w.merger, []*device.Array{t.Vout[last], dImages},
-		g.merger)
+	last := len(w.Blocks) - 1
+	out, err := n.RunBack(n.mergeBack(false, &n.Groups.Merger), w.Merger, []*device.Array{t.Vout[last], dImages},
+		g.Merger)
 	if err != nil {
 		return err
 	}
 	dx := out[0]
 	t.Own(dx)
-	g.merger = out[1:]
+	g.Merger = out[1:]
 	for i := last; i >= 0; i-- {
 		if dx, err = n.deepstackBackward(w, g, t, i, dx, dDeep); err != nil {
 			return err
@@ -115,15 +115,15 @@ func (n *Net) visionBackward(w *Parts, g *Parts, t *Trace, dImages *device.Array
 		layout, even := n.layoutOf(t, i)
 		in := append([]*device.Array{dx, t.vcos, t.vsin}, layout...)
 		in = append(in, t.Vkept[i]...)
-		out, err := n.RunBack(n.visionBlockBack(even, &n.Groups.Blocks[i], g.blocks[i] != nil), w.blocks[i], in,
-			g.blocks[i])
+		out, err := n.RunBack(n.visionBlockBack(even, &n.Groups.Blocks[i], g.Blocks[i] != nil), w.Blocks[i], in,
+			g.Blocks[i])
 		if err != nil {
 			return err
 		}
 		dx.Free()
 		dx = out[0]
 		t.Own(dx)
-		g.blocks[i] = out[1:]
+		g.Blocks[i] = out[1:]
 	}
 	if !trained(n.Groups.Patch) {
 		return nil
@@ -140,13 +140,13 @@ func (n *Net) deepstackBackward(
 		if block != i {
 			continue
 		}
-		out, err := n.RunBack(n.mergeBack(true, &n.Groups.Deepstack[k]), w.deep[k], []*device.Array{t.Vout[i], dDeep[k]},
-			g.deep[k])
+		in := []*device.Array{t.Vout[i], dDeep[k]}
+		out, err := n.RunBack(n.mergeBack(true, &n.Groups.Deepstack[k]), w.Deepstack[k], in, g.Deepstack[k])
 		if err != nil {
 			return nil, err
 		}
 		t.Own(out[0])
-		g.deep[k] = out[1:]
+		g.Deepstack[k] = out[1:]
 		sum, err := n.AddLists().Run([]*device.Array{dx, out[0]})
 		if err != nil {
 			return nil, err
