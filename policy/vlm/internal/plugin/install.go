@@ -96,7 +96,7 @@ func (s *setup) install(ctx context.Context, dir string) (Plugin, error) {
 		return p, err // another process installed it meanwhile
 	}
 	removeLeftovers(dir)
-	var problems []error
+	var problems error
 	for _, src := range s.sources {
 		s.log.Info("installing the XLA plugin", "kind", string(s.kind), "from", src.name, "into", dir)
 		p, err := s.installFrom(ctx, src, dir)
@@ -105,29 +105,21 @@ func (s *setup) install(ctx context.Context, dir string) (Plugin, error) {
 				"file", p.Path, "sha256", p.SHA256, "source", p.Source)
 			return p, nil
 		}
-		problems = append(problems, fmt.Errorf("%s: %w", src.name, err))
+		problems = also(problems, fmt.Errorf("%s: %w", src.name, err))
 		s.log.Debug("XLA plugin source failed", "from", src.name, "error", err.Error())
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return Plugin{}, joinedErrors(problems)
+	return Plugin{}, problems
 }
 
-// joinedErrors joins errors on one line, for logs.
-type joinedErrors []error
-
-func (s joinedErrors) Unwrap() []error { return s }
-
-func (s joinedErrors) Error() string {
-	var b strings.Builder
-	for i, err := range s {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(err.Error())
+// also adds an error to others, which may be none, on one line, for logs.
+func also(others, err error) error {
+	if others == nil {
+		return err
 	}
-	return b.String()
+	return fmt.Errorf("%w; %w", others, err)
 }
 
 // removeLeftovers removes the temporary folders of processes that were killed while installing.
@@ -194,8 +186,7 @@ func (s *setup) verifyAndRecord(ctx context.Context, file, source string) (Plugi
 	if err := f.Sync(); err != nil {
 		return Plugin{}, err
 	}
-	rec := record{size: p.Size, sha256: p.SHA256, source: source}
-	return p, writeSynced(file+recordSuffix, strings.NewReader(rec.text(filepath.Base(file))))
+	return p, writeSynced(file+recordSuffix, strings.NewReader(p.record(filepath.Base(file))))
 }
 
 // missingLibraries uses the dynamic loader to list libraries and symbol versions that the plugin
@@ -225,17 +216,12 @@ func publish(out, dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if e.Name() != licenseDir {
-			continue
-		}
-		if err := publishLicenses(filepath.Join(out, licenseDir), filepath.Join(dir, licenseDir)); err != nil {
-			return err
-		}
-	}
-	for _, e := range entries { // sorted: x.so comes before x.so.sha256
+	for _, e := range entries { // sorted: licenses, nvidia, x.so, x.so.sha256
 		from, to := filepath.Join(out, e.Name()), filepath.Join(dir, e.Name())
 		if e.Name() == licenseDir {
+			if err := publishLicenses(from, to); err != nil {
+				return err
+			}
 			continue
 		}
 		if e.IsDir() {

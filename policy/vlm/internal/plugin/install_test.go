@@ -102,7 +102,7 @@ func TestDamagedPluginIsNeitherLoadedNorReplaced(t *testing.T) {
 func TestStaleSidecarDoesNotOutliveItsPlugin(t *testing.T) {
 	user := sandbox(t)
 	write(t, filepath.Join(user, "pjrt_c_api_cpu_plugin.so"+recordSuffix),
-		[]byte(record{size: 1, sha256: digest(nil)}.text("old")))
+		[]byte(Plugin{Size: 1, SHA256: digest(nil)}.record("old")))
 	var asked atomic.Int32
 	s := newTest(nil, serving(good("new"), &asked))
 	_, err := s.ensure(t.Context())

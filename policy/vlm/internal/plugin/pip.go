@@ -32,7 +32,7 @@ func download(ctx context.Context, stage string, wheels ...wheel) ([]string, err
 		return nil, err
 	}
 	// One retry: pip's default of five takes long without network.
-	_, err = run(ctx, stage, append(pip, "download", "--quiet", "--no-input", "--disable-pip-version-check",
+	err = run(ctx, stage, append(pip, "download", "--quiet", "--no-input", "--disable-pip-version-check",
 		"--retries", "1", "--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", dir, "-r", list)...)
 	if err != nil {
 		return nil, err
@@ -52,10 +52,10 @@ func download(ctx context.Context, stage string, wheels ...wheel) ([]string, err
 // findPip returns the first command that runs pip.
 func findPip(ctx context.Context, stage string) ([]string, error) {
 	const patience = 30 * time.Second
-	var problems []error
+	var problems error
 	for _, pip := range [][]string{{"python3", "-m", "pip"}, {"python", "-m", "pip"}, {"pip3"}, {"pip"}} {
 		limited, cancel := context.WithTimeout(ctx, patience)
-		_, err := run(limited, stage, append(pip, "--version")...)
+		err := run(limited, stage, append(pip, "--version")...)
 		cancel()
 		if err == nil {
 			return pip, nil
@@ -64,22 +64,22 @@ func findPip(ctx context.Context, stage string) ([]string, error) {
 			return nil, context.Cause(ctx)
 		}
 		if !errors.Is(err, exec.ErrNotFound) {
-			problems = append(problems, err)
+			problems = also(problems, err)
 		}
 	}
-	if len(problems) == 0 {
+	if problems == nil {
 		return nil, errors.New("no pip found: python3, python, pip3 and pip are missing in $PATH")
 	}
-	return nil, fmt.Errorf("no working pip: %w", joinedErrors(problems))
+	return nil, fmt.Errorf("no working pip: %w", problems)
 }
 
 // run runs a command in the stage, which also holds its temporary files, so that
 // killing it leaves nothing behind. The error includes the end of its output.
-func run(ctx context.Context, stage string, argv ...string) ([]byte, error) {
+func run(ctx context.Context, stage string, argv ...string) error {
 	const grace = 5 * time.Second // for pipes that a child process keeps open
 	exe, err := exec.LookPath(argv[0])
 	if err != nil {
-		return nil, err
+		return err
 	}
 	cmd := exec.CommandContext(ctx, exe, argv[1:]...)
 	cmd.Dir = stage
@@ -88,12 +88,12 @@ func run(ctx context.Context, stage string, argv ...string) ([]byte, error) {
 	cmd.WaitDelay = grace
 	text, err := cmd.CombinedOutput()
 	if err == nil {
-		return text, nil
+		return nil
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	return nil, fmt.Errorf("%s: %w: %s", strings.Join(argv[:min(4, len(argv))], " "), err, tail(text))
+	return fmt.Errorf("%s: %w: %s", strings.Join(argv[:min(4, len(argv))], " "), err, tail(text))
 }
 
 // tail is the end of a program's output, on one line.

@@ -7,13 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gomlx/go-xla/installer"
@@ -27,38 +24,28 @@ import (
 const ReleaseVersion = "v0.114.0"
 
 // release fetches the plugin that go-xla's installer would install. The installer
-// returns the address and unpacks the file. The download is implemented here, because
-// the installer's takes no context and writes to standard output.
+// unpacks the file. The download is implemented here, because the installer's takes no context, writes to standard
+// output, and first asks an API of GitHub for the address, which refuses more than a few requests.
 type release struct {
-	lookUp        func(platform, version string) (url string, err error)
-	lookupTimeout time.Duration // time limit of the look-up, after which the network counts as unreachable
+	folder        string        // address of the archives
+	answerTimeout time.Duration // time limit of the answer, after which the network counts as unreachable
 	stallTimeout  time.Duration // time limit for a download without progress
-
-	mu      sync.Mutex
-	pending *lookup
 }
 
-func newRelease() *release {
-	return &release{lookUp: installer.CPUGetDownloadURL, lookupTimeout: 10 * time.Second, stallTimeout: 30 * time.Second}
+var goXLA = release{
+	"https://github.com/" + installer.BinaryCPUReleasesRepo + "/releases/download/" + ReleaseVersion,
+	10 * time.Second, 30 * time.Second,
 }
 
-func (r *release) fetch(ctx context.Context, s *setup, stage string) (fetched, error) {
-	link, err := r.url(ctx, s.goos+"_"+s.goarch)
-	if err != nil {
-		return fetched{}, err
+func (r release) fetch(ctx context.Context, s *setup, stage string) (fetched, error) {
+	extension, unpack := ".tar.gz", installer.Untar
+	if s.goos == "windows" {
+		extension, unpack = ".zip", installer.Unzip
 	}
-	u, err := url.Parse(link)
-	if err != nil {
-		return fetched{}, err
-	}
-	name := path.Base(u.Path)
+	name := "pjrt_cpu_" + s.goos + "_" + s.goarch + extension
 	archive := filepath.Join(stage, name)
-	if err := r.download(ctx, s, link, archive); err != nil {
+	if err := r.download(ctx, s, r.folder+"/"+name, archive); err != nil {
 		return fetched{}, err
-	}
-	unpack := installer.Untar
-	if strings.HasSuffix(name, ".zip") {
-		unpack = installer.Unzip
 	}
 	files, err := unpack(archive, filepath.Join(stage, "unpacked"))
 	if err != nil {
@@ -107,66 +94,27 @@ func isLicense(name string) bool {
 	})
 }
 
-// lookup is a look-up under way.
-type lookup struct {
-	done chan struct{} // closed when the rest is set
-	url  string
-	err  error
-}
-
-// url asks go-xla's installer for the address, which also tests whether the network is reachable.
-func (r *release) url(ctx context.Context, platform string) (string, error) {
-	q := r.startLookup(platform)
-	timer := time.NewTimer(r.lookupTimeout)
-	defer timer.Stop()
-	select {
-	case <-q.done:
-		return q.url, transport.Cause(q.err) // its address is long and repeated
-	case <-timer.C:
-		return "", fmt.Errorf("no answer within %v", r.lookupTimeout)
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-}
-
-// startLookup starts a look-up, or reuses one that an earlier call stopped waiting for: the
-// installer's look-up cannot be cancelled, and one at a time is enough.
-func (r *release) startLookup(platform string) *lookup {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pending != nil {
-		return r.pending
-	}
-	q := &lookup{done: make(chan struct{})}
-	r.pending = q
-	go func() {
-		q.url, q.err = r.lookUp(platform, ReleaseVersion)
-		r.mu.Lock()
-		r.pending = nil
-		r.mu.Unlock()
-		close(q.done)
-	}()
-	return q
-}
-
 var errStalled = errors.New("the download made no progress")
 
 // download copies the content of link to a file. It stops with the context, or when
 // nothing arrives for too long.
-func (r *release) download(ctx context.Context, s *setup, link, file string) error {
+func (r release) download(ctx context.Context, s *setup, link, file string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := time.AfterFunc(r.stallTimeout, func() { cancel(errStalled) })
-	defer watch.Stop()
+	answer := time.AfterFunc(r.answerTimeout, func() { cancel(fmt.Errorf("no answer within %v", r.answerTimeout)) })
+	defer answer.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, link, nil)
 	if err != nil {
 		return err
 	}
 	resp, err := origin.Client(origin.KeepKeys, nil).Do(req)
 	if err != nil {
-		return cause(ctx, err)
+		return cause(ctx, transport.Cause(err)) // its address is long
 	}
 	defer resp.Body.Close()
+	answer.Stop()
+	watch := time.AfterFunc(r.stallTimeout, func() { cancel(errStalled) })
+	defer watch.Stop()
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("the server answered %s", resp.Status)
 	}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -33,15 +32,10 @@ func tarball(t *testing.T, pairs ...string) []byte {
 	return b.Bytes()
 }
 
-// releaseAt is go-xla's release with a look-up that answers with a link.
-func releaseAt(link string) *release {
-	r := newRelease()
-	r.lookUp = func(platform, version string) (string, error) {
-		if platform != "linux_amd64" || version != ReleaseVersion {
-			return "", errors.New("asked for " + platform + " " + version)
-		}
-		return link, nil
-	}
+// releaseAt is go-xla's release at another address.
+func releaseAt(folder string) release {
+	r := goXLA
+	r.folder = folder
 	return r
 }
 
@@ -49,10 +43,13 @@ func TestReleaseOfGoXLAIsInstalled(t *testing.T) {
 	user := sandbox(t)
 	body := tarball(t, "README", "hello", "LICENSE", "free", "pjrt_c_api_cpu_"+ReleaseVersion+"_plugin.so",
 		string(good("go-xla")))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/"+ReleaseVersion+"/pjrt_cpu_linux_amd64.tar.gz" {
+			_, _ = w.Write(body)
+		}
+	}))
 	defer server.Close()
-	p, err := newTest(nil, source{"release", releaseAt(server.URL + "/pjrt_cpu_linux_amd64.tar.gz?x=1").fetch}).ensure(
-		t.Context())
+	p, err := newTest(nil, source{"release", releaseAt(server.URL + "/" + ReleaseVersion).fetch}).ensure(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, digest(good("go-xla")), p.SHA256)
 	require.Contains(t, p.Source, ReleaseVersion+" pjrt_cpu_linux_amd64.tar.gz")
@@ -63,7 +60,7 @@ func TestReleaseOfGoXLAIsInstalled(t *testing.T) {
 func TestSlowDownloadIsNotTakenForAStall(t *testing.T) {
 	sandbox(t)
 	body := tarball(t, "pjrt_c_api_cpu_plugin.so", string(good("slow")))
-	r := newRelease()
+	r := goXLA
 	r.stallTimeout = 3 * time.Second
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for piece := range slices.Chunk(body, len(body)/24) { // takes longer than a stall, each piece much less
@@ -73,7 +70,7 @@ func TestSlowDownloadIsNotTakenForAStall(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	r.lookUp = releaseAt(server.URL + "/x.tar.gz").lookUp
+	r.folder = server.URL
 	p, err := newTest(nil, source{"release", r.fetch}).ensure(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, digest(good("slow")), p.SHA256)
@@ -106,7 +103,7 @@ func TestBadDownloadsAreRefused(t *testing.T) {
 			user := sandbox(t)
 			server := httptest.NewServer(c.serve)
 			defer server.Close() // waits for the handler
-			r := releaseAt(server.URL + "/x.tar.gz")
+			r := releaseAt(server.URL)
 			if c.says == "no progress" {
 				r.stallTimeout = 200 * time.Millisecond
 			}
@@ -119,35 +116,19 @@ func TestBadDownloadsAreRefused(t *testing.T) {
 	require.EqualValues(t, 1, gone.Load(), "the connection that stood still was given up")
 }
 
-func TestSilentNetworkIsGivenUpAndAskedOnlyOnce(t *testing.T) {
+func TestSilentNetworkIsGivenUp(t *testing.T) {
 	sandbox(t)
-	var asked atomic.Int32
-	answer := make(chan struct{})
-	r := newRelease()
-	r.lookupTimeout = time.Millisecond
-	r.lookUp = func(string, string) (string, error) {
-		asked.Add(1)
-		<-answer
-		return "", errors.New("the answer came")
-	}
-	for range 3 {
-		_, err := newTest(nil, source{"release", r.fetch}).ensure(t.Context())
-		require.ErrorIs(t, err, ErrMissing)
-		require.ErrorContains(t, err, "no answer within 1ms")
-	}
-	require.EqualValues(t, 1, asked.Load(), "later calls take the question over")
+	silent := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	server := httptest.NewServer(http.HandlerFunc(silent))
+	defer server.Close()
+	r := releaseAt(server.URL)
+	r.answerTimeout = time.Millisecond
+	_, err := newTest(nil, source{"release", r.fetch}).ensure(t.Context())
+	require.ErrorIs(t, err, ErrMissing)
+	require.ErrorContains(t, err, "no answer within 1ms")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := r.url(ctx, "linux_amd64")
-	require.Error(t, err)
-
-	q := r.startLookup("linux_amd64")
-	close(answer)
-	<-q.done
-	require.ErrorContains(t, q.err, "the answer came")
-	r.lookupTimeout = time.Minute
-	_, err = r.url(t.Context(), "linux_amd64")
-	require.ErrorContains(t, err, "the answer came")
-	require.EqualValues(t, 2, asked.Load(), "an answered question is asked anew")
+	_, err = newTest(nil, source{"release", r.fetch}).ensure(ctx)
+	require.ErrorIs(t, err, context.Canceled)
 }

@@ -81,8 +81,11 @@ func absoluteDirs(env string) []string {
 // that cannot be read has none.
 func linkerDirs(conf string, depth int) []string {
 	const deepest = 8 // includes may be circular
+	if depth > deepest {
+		return nil
+	}
 	f, err := regular.Open(conf)
-	if err != nil || depth > deepest {
+	if err != nil {
 		return nil
 	}
 	defer f.Close()

@@ -3,6 +3,7 @@ package plugin
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,11 @@ func TestDefaultFoldersAreThoseOfGoXLA(t *testing.T) {
 	}, s.searchDirs())
 
 	require.Less(t, len(linkerDirs(s.ldConf, 0)), 50, "the circle is left early")
+	open, _ := filepath.Glob("/proc/self/fd/*")
+	for _, link := range open {
+		file, _ := os.Readlink(link)
+		require.False(t, strings.HasPrefix(file, conf), "%s is still open", file)
+	}
 
 	want := write(t, filepath.Join(deeper, "pjrt_c_api_cpu_plugin.so"), good("linker"))
 	path, ok := search(s.searchDirs()[6:], CPU)

@@ -41,9 +41,6 @@ var cudaWheels = []wheel{
 	{"nvidia-nvvm", "13.0.88", "c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0", ""},
 }
 
-// goXLA is shared by all calls of the process, because it keeps a pending look-up.
-var goXLA = newRelease()
-
 // sources lists where a platform's plugin can be fetched, first choice first, and
 // returns the time limit for all attempts together.
 func sources(kind Kind, goos, goarch string) ([]source, time.Duration) {
@@ -87,31 +84,40 @@ func CUDAData(p Plugin) string {
 // bundle is a CUDA plugin and the libraries it needs.
 type bundle []wheel
 
-func (b bundle) fetch(ctx context.Context, s *setup, stage string) (fetched, error) {
+// unpack fetches the wheels and unpacks the plugin into a folder below stage/out, and the libraries of that folder.
+func (b bundle) unpack(ctx context.Context, s *setup, stage, dir string) (plugin string, err error) {
 	files, err := download(ctx, stage, b...)
 	if err != nil {
-		return fetched{}, err
+		return "", err
 	}
 	out := filepath.Join(stage, outDir)
-	name := filepath.Join(nvidiaDir, fileName(s.kind, s.goos))
+	plugin = filepath.Join(dir, fileName(s.kind, s.goos))
 	for i, w := range b {
 		err := w.unpack(ctx, files[i], filepath.Join(out, licenseDir), func(in string) string {
 			switch {
 			case w.library != "" && path.Base(in) == w.library:
-				return filepath.Join(out, name)
-			case strings.HasPrefix(in, nvidiaDir+"/") && path.Ext(in) != ".py":
+				return filepath.Join(out, plugin)
+			case dir != "" && strings.HasPrefix(in, dir+"/") && path.Ext(in) != ".py":
 				return filepath.Join(out, filepath.FromSlash(in))
 			}
 			return ""
 		})
 		if err != nil {
-			return fetched{}, err
+			return "", err
 		}
 		_ = os.Remove(files[i]) // frees disk space for the next wheel
 	}
+	return plugin, nil
+}
+
+func (b bundle) fetch(ctx context.Context, s *setup, stage string) (fetched, error) {
+	name, err := b.unpack(ctx, s, stage, nvidiaDir)
+	if err != nil {
+		return fetched{}, err
+	}
 	// cuDNN searches these beside itself, in the layout of CUDA 12.
 	for _, old := range []string{"cublas", "cuda_nvrtc"} {
-		if err := os.Symlink("cu13", filepath.Join(out, nvidiaDir, old)); err != nil {
+		if err := os.Symlink("cu13", filepath.Join(stage, outDir, nvidiaDir, old)); err != nil {
 			return fetched{}, err
 		}
 	}

@@ -47,17 +47,17 @@ func verify(ctx context.Context, path, goos, goarch string) (Plugin, error) {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return Plugin{}, fmt.Errorf("plugin: %w: %w; delete it and %s, and run again", ErrCorrupt, err, path)
-	case rec.size != p.Size:
-		return Plugin{}, damaged("has %d bytes, %s records %d", p.Size, filepath.Base(file)+recordSuffix, rec.size)
+	case rec.Size != p.Size:
+		return Plugin{}, damaged("has %d bytes, %s records %d", p.Size, filepath.Base(file)+recordSuffix, rec.Size)
 	default:
 		sum, err := hash(ctx, f)
 		if err != nil {
 			return Plugin{}, fmt.Errorf("plugin: reading %s: %w", path, err)
 		}
-		if sum != rec.sha256 {
-			return Plugin{}, damaged("has SHA-256 %s, %s records %s", sum, filepath.Base(file)+recordSuffix, rec.sha256)
+		if sum != rec.SHA256 {
+			return Plugin{}, damaged("has SHA-256 %s, %s records %s", sum, filepath.Base(file)+recordSuffix, rec.SHA256)
 		}
-		p.SHA256, p.Source = rec.sha256, rec.source
+		p.SHA256, p.Source = rec.SHA256, rec.Source
 	}
 	if err := checkFormat(f, p.Size, goos, goarch); err != nil {
 		return Plugin{}, damaged("is not a complete shared library for %s/%s: %w", goos, goarch, err)
@@ -156,60 +156,54 @@ func exceeds(off, n uint64, size int64) bool {
 // recordSuffix is appended to a plugin's name to form its sidecar's.
 const recordSuffix = ".sha256"
 
-// record is the content of a sidecar. Its text is also valid input of sha256sum -c:
+// record is the content of a sidecar, also valid input of sha256sum -c:
 //
 //	# size 201600336
 //	# source wheel name 1.2.3
 //	ad1309…  pjrt_c_api_cpu_plugin.so
-type record struct {
-	size   int64
-	sha256 string
-	source string
-}
-
-func (r record) text(file string) string {
-	return fmt.Sprintf("# size %d\n# source %s\n%s  %s\n", r.size, r.source, r.sha256, file)
+func (p Plugin) record(file string) string {
+	return fmt.Sprintf("# size %d\n# source %s\n%s  %s\n", p.Size, p.Source, p.SHA256, file)
 }
 
 // readRecord reads a sidecar. Its error is fs.ErrNotExist if there is none.
-func readRecord(path string) (record, error) {
+func readRecord(path string) (Plugin, error) {
 	f, err := regular.Open(path)
 	if err != nil {
-		return record{}, err
+		return Plugin{}, err
 	}
 	defer f.Close()
 	r, err := parseRecord(f)
 	if err != nil {
-		return record{}, fmt.Errorf("sidecar %s: %w", path, err)
+		return Plugin{}, fmt.Errorf("sidecar %s: %w", path, err)
 	}
 	return r, nil
 }
 
-func parseRecord(in io.Reader) (record, error) {
-	r := record{size: -1}
+func parseRecord(in io.Reader) (Plugin, error) {
+	r := Plugin{Size: -1}
 	sc := bufio.NewScanner(in)
 	for sc.Scan() {
 		line := sc.Text()
 		if v, ok := strings.CutPrefix(line, "# size "); ok {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 0 {
-				return record{}, fmt.Errorf("size %q must be a number of bytes", v)
+				return Plugin{}, fmt.Errorf("size %q must be a number of bytes", v)
 			}
-			r.size = n
+			r.Size = n
 		} else if v, ok := strings.CutPrefix(line, "# source "); ok {
-			r.source = v
+			r.Source = v
 		} else if sum, _, ok := strings.Cut(line, "  "); ok && !strings.HasPrefix(line, "#") {
 			if raw, err := hex.DecodeString(sum); err != nil || len(raw) != sha256.Size {
-				return record{}, fmt.Errorf("%q must be a SHA-256 of %d hex digits", sum, 2*sha256.Size)
+				return Plugin{}, fmt.Errorf("%q must be a SHA-256 of %d hex digits", sum, 2*sha256.Size)
 			}
-			r.sha256 = strings.ToLower(sum)
+			r.SHA256 = strings.ToLower(sum)
 		}
 	}
 	if err := sc.Err(); err != nil {
-		return record{}, err
+		return Plugin{}, err
 	}
-	if r.size < 0 || r.sha256 == "" {
-		return record{}, errors.New("size or SHA-256 is missing")
+	if r.Size < 0 || r.SHA256 == "" {
+		return Plugin{}, errors.New("size or SHA-256 is missing")
 	}
 	return r, nil
 }

@@ -65,7 +65,7 @@ func TestSidecarDecides(t *testing.T) {
 	data := good("some machine code")
 	flipped := bytes.Clone(data)
 	flipped[len(flipped)/3] ^= 1
-	valid := record{size: int64(len(data)), sha256: digest(data), source: "a test"}.text("plugin.so")
+	valid := Plugin{Size: int64(len(data)), SHA256: digest(data), Source: "a test"}.record("plugin.so")
 	for name, c := range map[string]struct {
 		file    []byte
 		sidecar string
@@ -104,7 +104,7 @@ func TestSidecarSpeaksOnlyOfTheFileBesideIt(t *testing.T) {
 	name := filepath.Join(dir, "pjrt_c_api_cpu_plugin.so")
 	write(t, filepath.Join(dir, "pjrt_c_api_cpu_v1_plugin.so"), good("of go-xla"))
 	require.NoError(t, os.Symlink("pjrt_c_api_cpu_v1_plugin.so", name))
-	write(t, name+recordSuffix, []byte(record{size: 1, sha256: digest(nil)}.text("old")))
+	write(t, name+recordSuffix, []byte(Plugin{Size: 1, SHA256: digest(nil)}.record("old")))
 	p, err := verify(t.Context(), name, "linux", "amd64")
 	require.NoError(t, err)
 	require.Empty(t, p.SHA256)
@@ -118,7 +118,7 @@ func TestVerifyRefusesFolders(t *testing.T) {
 func TestVerifyStopsWithTheContext(t *testing.T) {
 	data := good("x")
 	path := write(t, filepath.Join(t.TempDir(), "plugin.so"), data)
-	write(t, path+recordSuffix, []byte(record{size: int64(len(data)), sha256: digest(data)}.text("plugin.so")))
+	write(t, path+recordSuffix, []byte(Plugin{Size: int64(len(data)), SHA256: digest(data)}.record("plugin.so")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := verify(ctx, path, "linux", "amd64")
@@ -156,7 +156,7 @@ func FuzzParseRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := parseRecord(strings.NewReader(r.text("p.so")))
+		again, err := parseRecord(strings.NewReader(r.record("p.so")))
 		if err != nil || again != r {
 			t.Fatalf("%+v became %+v, %v", r, again, err)
 		}

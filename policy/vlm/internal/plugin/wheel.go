@@ -124,22 +124,8 @@ func extract(f *zip.File, to string) error {
 
 // fetch fetches the plugin from one wheel.
 func (w wheel) fetch(ctx context.Context, s *setup, stage string) (fetched, error) {
-	files, err := download(ctx, stage, w)
-	if err != nil {
-		return fetched{}, err
-	}
-	out := filepath.Join(stage, outDir)
-	name := fileName(s.kind, s.goos)
-	err = w.unpack(ctx, files[0], filepath.Join(out, licenseDir), func(in string) string {
-		if path.Base(in) == w.library {
-			return filepath.Join(out, name)
-		}
-		return ""
-	})
-	if err != nil {
-		return fetched{}, err
-	}
-	return fetched{plugin: name, source: fmt.Sprintf("wheel %v, SHA-256 %s", w, w.sha256)}, nil
+	name, err := bundle{w}.unpack(ctx, s, stage, "")
+	return fetched{plugin: name, source: fmt.Sprintf("wheel %v, SHA-256 %s", w, w.sha256)}, err
 }
 
 // fingerprint is a short name for a set of wheels.
