@@ -77,7 +77,7 @@ func (e engines) choose(ctx context.Context, want plugin.Choices) (plugin.Choice
 	switch {
 	case s.choices == want:
 	case s.engine == nil:
-		s.choices, s.open = want, cudaOpener(want)
+		s.choices, s.open = want, opensXLA(plugin.CUDA, 0, want)
 	case want.Load != "" && measuredFile(s.choices) == want.Load:
 	default:
 		return want, fmt.Errorf("vlm: %w: Autotune asks for kernels chosen by %s, but the GPU has been started in this process with kernels chosen by %s, which hold until the program ends",

@@ -15,6 +15,7 @@ import (
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/plugin"
+	"vagen/policy/vlm/internal/tree"
 )
 
 // Names of the backends that run a model's graphs.
@@ -52,8 +53,21 @@ type engine struct {
 // opener opens an engine.
 type opener func(context.Context, *slog.Logger) (*engine, error)
 
-var openers = map[string]opener{XLA: openXLA, xlaDevices: openXLADevices, CUDA: cudaOpener(plugin.Choices{}),
-	Go: openGo}
+var openers = map[string]opener{
+	XLA: opensXLA(plugin.CPU, 0, plugin.Choices{}),
+	// As many devices as a model can use. The number does not depend on how many are used, because XLA sizes its thread
+	// pool by it, and sums in matrix products may depend on the threads.
+	xlaDevices: opensXLA(plugin.CPU, tree.Leaves, plugin.Choices{}),
+	CUDA:       opensXLA(plugin.CUDA, 0, plugin.Choices{}),
+	Go:         openGo,
+}
+
+// opensXLA finds or installs a plugin and starts it.
+func opensXLA(kind plugin.Kind, devices int, choices plugin.Choices) opener {
+	return func(ctx context.Context, log *slog.Logger) (*engine, error) {
+		return startPlugin(ctx, kind, devices, choices, log)
+	}
+}
 
 // engines holds the process's backends by name. They are never closed: a PJRT client
 // holds thread pools and, on a GPU, most of the memory, and must outlive its buffers,
@@ -131,8 +145,9 @@ func (e engines) several(ctx context.Context, choice string, log *slog.Logger) (
 func (e engines) chooseAuto(ctx context.Context, log *slog.Logger) (*engine, error) {
 	found, err := e.get(ctx, XLA, log)
 	if err == nil {
-		return &engine{backend: found.backend, name: found.name, detail: "plugin found: " + found.detail,
-			plugin: found.plugin}, nil
+		auto := *found
+		auto.detail = "plugin found: " + found.detail
+		return &auto, nil
 	}
 	if !errors.Is(err, ErrUnavailable) {
 		return nil, err

@@ -15,21 +15,16 @@ import (
 // xlaHint explains how to get XLA after the fallback to pure Go.
 const xlaHint = "go needs no set-up but is 15 to 25 times slower than XLA: build with a C compiler and CGO_ENABLED=1"
 
-func openXLA(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cpu") }
-
-func cudaOpener(plugin.Choices) opener {
-	return func(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cuda") }
+func startPlugin(_ context.Context, kind plugin.Kind, _ int, _ plugin.Choices, _ *slog.Logger) (*engine, error) {
+	return nil, noXLA("xla:" + string(kind))
 }
-
-func openXLADevices(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cpu") }
 
 // Describe returns an error: there is no XLA without cgo.
 func Describe(compute.Backend, int) (kinds []string, version string, err error) {
-	_, err = noXLA("xla")
-	return nil, "", err
+	return nil, "", noXLA("xla")
 }
 
-func noXLA(name string) (*engine, error) {
-	return nil, fmt.Errorf("%w: %s: this program was built without cgo, which XLA needs; "+
+func noXLA(name string) error {
+	return fmt.Errorf("%w: %s: this program was built without cgo, which XLA needs; "+
 		"build it with a C compiler and CGO_ENABLED=1", ErrUnavailable, name)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/compute"
 
 	"vagen/policy/vlm/internal/plugin"
-	"vagen/policy/vlm/internal/tree"
 	"vagen/policy/vlm/internal/xla"
 )
 
@@ -20,25 +19,6 @@ const xlaHint = "go needs no set-up but is 15 to 25 times slower than XLA: allow
 	plugin.NoInstall +
 	" and $GOMLX_NO_AUTO_INSTALL, have network and pip once), or put a PJRT CPU plugin into a folder and name it in $" +
 	plugin.SearchPath
-
-// openXLA finds or installs the CPU plugin and starts it.
-func openXLA(ctx context.Context, log *slog.Logger) (*engine, error) {
-	return startPlugin(ctx, plugin.CPU, 0, plugin.Choices{}, log)
-}
-
-// openXLADevices is openXLA with as many devices as a model can use. The number does not
-// depend on how many are used, because XLA sizes its thread pool by it, and sums in matrix
-// products may depend on the threads.
-func openXLADevices(ctx context.Context, log *slog.Logger) (*engine, error) {
-	return startPlugin(ctx, plugin.CPU, tree.Leaves, plugin.Choices{}, log)
-}
-
-// cudaOpener finds or installs the CUDA plugin and starts it.
-func cudaOpener(choices plugin.Choices) opener {
-	return func(ctx context.Context, log *slog.Logger) (*engine, error) {
-		return startPlugin(ctx, plugin.CUDA, 0, choices, log)
-	}
-}
 
 // Describe returns the kinds of the first n devices of a backend of XLA, and the version of its plugin.
 func Describe(b compute.Backend, n int) (kinds []string, version string, err error) {
