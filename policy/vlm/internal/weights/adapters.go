@@ -60,7 +60,7 @@ func OpenAdapter(dir string, spec *model.Config) (*StoredAdapter, error) {
 	groups := spec.Groups()
 	for _, g := range groups.All() {
 		for _, p := range g.Params {
-			name, ok := adapterName(r, spec, p.Parts[0])
+			name, _, ok := lookUp(r, spec, p.Parts[0].Name, peft.Prefix)
 			switch {
 			case ok && (p.Adapter || g == &groups.Score):
 				wanted[name] = true
@@ -113,7 +113,7 @@ func AdapterSource(stored *StoredAdapter, spec *model.Config, otherwise Source) 
 		return otherwise
 	}
 	return func(p model.Param, part model.Stored, dst []float32) error {
-		name, ok := adapterName(stored.Reader, spec, part)
+		name, _, ok := lookUp(stored.Reader, spec, part.Name, peft.Prefix)
 		if !ok { // no adapter: OpenAdapter has found all of them
 			return otherwise(p, part, dst)
 		}
@@ -125,15 +125,4 @@ func AdapterSource(stored *StoredAdapter, spec *model.Config, otherwise Source) 
 		}
 		return nil
 	}
-}
-
-// adapterName finds an adapter's matrix by its name in memory, or by the name that older
-// versions wrote.
-func adapterName(r *safetensors.Reader, cfg *model.Config, part model.Stored) (string, bool) {
-	for _, name := range []string{peft.Prefix + part.Name, peft.Prefix + cfg.OtherName(part.Name)} {
-		if _, ok := r.Info(name); ok {
-			return name, true
-		}
-	}
-	return "", false
 }

@@ -34,7 +34,7 @@ func Resolve(r *safetensors.Reader, cfg *model.Config) (found Names, unused []st
 		if p.Adapter {
 			continue // not in the model's own files
 		}
-		name, info, ok := lookUp(r, cfg, part.Name)
+		name, info, ok := lookUp(r, cfg, part.Name, "")
 		switch {
 		case !ok && strings.HasPrefix(part.Name, "score."): // it becomes a new value head
 		case !ok && cfg.OtherName(part.Name) != part.Name:
@@ -66,12 +66,12 @@ func Resolve(r *safetensors.Reader, cfg *model.Config) (found Names, unused []st
 	return found, unused, nil
 }
 
-// lookUp finds a tensor by its name in memory, or by the name of the older layout.
-func lookUp(r *safetensors.Reader, cfg *model.Config, name string) (string, safetensors.Tensor, bool) {
-	if info, ok := r.Info(name); ok {
-		return name, info, true
+// lookUp finds a tensor by a prefix and its name in memory, or that of the older layout.
+func lookUp(r *safetensors.Reader, cfg *model.Config, name, prefix string) (string, safetensors.Tensor, bool) {
+	if info, ok := r.Info(prefix + name); ok {
+		return prefix + name, info, true
 	}
-	old := cfg.OtherName(name)
+	old := prefix + cfg.OtherName(name)
 	info, ok := r.Info(old)
 	return old, info, ok
 }

@@ -59,11 +59,9 @@ func Adapt(cfg *model.Config, lora *peft.Config, stored string, log *slog.Logger
 // ones in each layer of a type, because one executable serves all of them.
 func checkTargets(cfg *model.Config) error {
 	g := cfg.Groups()
-	inner := map[*model.Group]bool{}
 	found := false
 	for _, stack := range [][]model.Group{g.Layers, g.Blocks} {
 		for i := range stack {
-			inner[&stack[i]] = true
 			first := slices.IndexFunc(stack, func(g model.Group) bool { return sameType(g.Params, stack[i].Params) })
 			if a, b := stack[first].Params, stack[i].Params; !slices.EqualFunc(a, b, sameRole) {
 				return fmt.Errorf("%s and %s have different adapters, must be the same in all layers of a type",
@@ -72,17 +70,11 @@ func checkTargets(cfg *model.Config) error {
 			found = found || slices.ContainsFunc(stack[i].Params, func(p model.Param) bool { return p.Adapter })
 		}
 	}
-	for _, group := range g.All() {
-		if inner[group] {
-			continue
-		}
-		for _, p := range group.Params {
-			for _, part := range p.Parts {
-				if len(part.Dims) == 2 && cfg.LoRA.Match(part.Module()) {
-					return fmt.Errorf("%s is a target, but only linear layers of decoder layers and vision blocks can have adapters",
-						part.Module())
-				}
-			}
+	g.Layers, g.Blocks = nil, nil
+	for _, part := range model.EachPart(g.All()) {
+		if len(part.Dims) == 2 && cfg.LoRA.Match(part.Module()) {
+			return fmt.Errorf("%s is a target, but only linear layers of decoder layers and vision blocks can have adapters",
+				part.Module())
 		}
 	}
 	if !found {
@@ -95,17 +87,12 @@ func checkTargets(cfg *model.Config) error {
 // the possible ones.
 func absentTargets(cfg *model.Config, targets []string) error {
 	g := cfg.Groups()
+	blocks := model.Groups{Roles: model.Roles[model.Group]{Blocks: g.Blocks, Layers: g.Layers}}
 	var maps, names []string
-	for _, stack := range [][]model.Group{g.Layers, g.Blocks} {
-		for i := range stack {
-			for _, p := range stack[i].Params {
-				for _, part := range p.Parts {
-					if len(part.Dims) == 2 && !p.Adapter {
-						maps = append(maps, part.Module())
-						names = append(names, part.Module()[strings.LastIndex(part.Module(), ".")+1:])
-					}
-				}
-			}
+	for p, part := range model.EachPart(blocks.All()) {
+		if len(part.Dims) == 2 && !p.Adapter {
+			maps = append(maps, part.Module())
+			names = append(names, part.Module()[strings.LastIndex(part.Module(), ".")+1:])
 		}
 	}
 	var absent []string
