@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,15 +68,10 @@ type file struct {
 	Init    json.RawMessage `json:"init_lora_weights"`
 }
 
-// read are the supported keys; idle keys do not affect a loaded adapter and are
-// ignored. Every other key must be empty: null, false, 0 or without elements.
-var (
-	supportedKeys = []string{"peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "bias", "modules_to_save",
-		"lora_dropout",
-		"base_model_name_or_path", "init_lora_weights"}
-	ignoredKeys = []string{"auto_mapping", "revision", "inference_mode", "task_type", "peft_version", "megatron_core",
-		"qalora_group_size"}
-)
+// ignoredKeys do not affect a loaded adapter. Every other key that is not read must be empty: null, false, 0 or without
+// elements.
+var ignoredKeys = []string{"auto_mapping", "revision", "inference_mode", "task_type", "peft_version", "megatron_core",
+	"qalora_group_size"}
 
 // Parse reads a configuration ; the error lists all unsupported settings.
 func Parse(raw []byte) (Config, error) {
@@ -94,8 +90,11 @@ func Parse(raw []byte) (Config, error) {
 	if init := string(f.Init); !slices.Contains([]string{"", "null", "true", "false", `"gaussian"`}, init) {
 		bad.Say("init_lora_weights is %s, which changes the base model; must be true, false or \"gaussian\"", init)
 	}
+	for key := range field.Named(reflect.TypeFor[file](), "json") {
+		delete(all, key)
+	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if !slices.Contains(supportedKeys, key) && !slices.Contains(ignoredKeys, key) && !empty(all[key]) {
+		if !slices.Contains(ignoredKeys, key) && !empty(all[key]) {
 			bad.Say("%s is %s, must be empty: it is not supported", key, all[key])
 		}
 	}
