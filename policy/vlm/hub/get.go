@@ -25,27 +25,19 @@ import (
 // request requests a path, starting at byte from.
 func (f *fetcher) request(ctx context.Context, path string, from int64) (*http.Response, error) {
 	resp, err := f.client.Get(ctx, path, from)
-	switch statusOf(err) {
+	switch status(err).Code {
 	case http.StatusNotFound, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
 		err = fmt.Errorf("%w: %w; models that are not public need a token in $HF_TOKEN", ErrNotFound, err)
 	}
 	return resp, err
 }
 
-// statusOf returns the HTTP status of an error, 0 if it has none.
-func statusOf(err error) int {
-	if status, ok := errors.AsType[*hub.StatusError](err); ok {
-		return status.Code
+// status returns what the hub answered, zero for other errors.
+func status(err error) hub.StatusError {
+	if answer, ok := errors.AsType[*hub.StatusError](err); ok {
+		return *answer
 	}
-	return 0
-}
-
-// afterOf returns the delay that the hub asks for in an error.
-func afterOf(err error) time.Duration {
-	if status, ok := errors.AsType[*hub.StatusError](err); ok {
-		return status.After
-	}
-	return 0
+	return hub.StatusError{}
 }
 
 // retry calls try until it succeeds, fails permanently, or has failed Attempts times in a
@@ -62,7 +54,7 @@ func (f *fetcher) retry(ctx context.Context, try func() (progress bool, err erro
 			left = f.Attempts
 			pauses.Reset()
 		}
-		pause, again := pauses.Next(afterOf(err))
+		pause, again := pauses.Next(status(err).After)
 		if left--; left <= 0 || ctx.Err() != nil || !again {
 			return err
 		}
@@ -145,7 +137,7 @@ func (f *fetcher) resume(ctx context.Context, address, part string, size int64) 
 		at = 0
 	}
 	resp, err := f.request(ctx, address, at)
-	if statusOf(err) == http.StatusRequestedRangeNotSatisfiable {
+	if status(err).Code == http.StatusRequestedRangeNotSatisfiable {
 		return false, errors.Join(err, out.Truncate(0))
 	}
 	if err != nil {

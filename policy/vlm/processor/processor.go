@@ -97,7 +97,30 @@ type Patches struct {
 
 // Patches resizes img and cuts it into dst, whose buffer is reused when it is
 // large enough. An error wraps ErrImage.
-func (p *Processor) Patches(dst *Patches, img image.Image) (err error) {
+func (p *Processor) Patches(dst *Patches, img image.Image) error {
+	return p.resized(img, func(small []byte, grid Grid) {
+		dst.Grid = grid
+		dst.Pix = grow(dst.Pix, grid.Patches()*p.PixDim())
+		p.cut(dst.Pix, small, grid)
+	})
+}
+
+// Resized returns img as the model sees it: opaque, in the size of its grid, with the
+// pixels of Patches. Processing the result again changes nothing. An error wraps ErrImage.
+func (p *Processor) Resized(img image.Image) (out *image.NRGBA, grid Grid, err error) {
+	err = p.resized(img, func(small []byte, g Grid) {
+		grid = g
+		out = image.NewNRGBA(image.Rect(0, 0, grid.W*p.cfg.PatchSize, grid.H*p.cfg.PatchSize))
+		for i := range len(small) / 3 {
+			copy(out.Pix[4*i:], small[3*i:3*i+3])
+			out.Pix[4*i+3] = 255
+		}
+	})
+	return out, grid, err
+}
+
+// resized calls f with the image in its grid's size as interleaved RGB.
+func (p *Processor) resized(img image.Image, f func(small []byte, grid Grid)) (err error) {
 	defer recoverImage(&err)
 	if img == nil {
 		return fmt.Errorf("processor: %w: image is nil", ErrImage)
@@ -109,41 +132,10 @@ func (p *Processor) Patches(dst *Patches, img image.Image) (err error) {
 	}
 	s := p.pool.Get().(*work)
 	defer p.pool.Put(s)
-	small := p.resized(s, img, grid)
-	dst.Grid = grid
-	dst.Pix = grow(dst.Pix, grid.Patches()*p.PixDim())
-	p.cut(dst.Pix, small, grid)
-	return nil
-}
-
-// Resized returns img as the model sees it: opaque, in the size of its grid, with the
-// pixels of Patches. Processing the result again changes nothing. An error wraps ErrImage.
-func (p *Processor) Resized(img image.Image) (out *image.NRGBA, grid Grid, err error) {
-	defer recoverImage(&err)
-	if img == nil {
-		return nil, Grid{}, fmt.Errorf("processor: %w: image is nil", ErrImage)
-	}
-	b := img.Bounds()
-	if grid, err = p.Grid(b.Dx(), b.Dy()); err != nil {
-		return nil, Grid{}, err
-	}
-	s := p.pool.Get().(*work)
-	defer p.pool.Put(s)
-	small := p.resized(s, img, grid)
-	out = image.NewNRGBA(image.Rect(0, 0, grid.W*p.cfg.PatchSize, grid.H*p.cfg.PatchSize))
-	for i := range len(small) / 3 {
-		copy(out.Pix[4*i:], small[3*i:3*i+3])
-		out.Pix[4*i+3] = 255
-	}
-	return out, grid, nil
-}
-
-// resized returns the image in the grid's size as interleaved RGB.
-func (p *Processor) resized(s *work, img image.Image, grid Grid) []byte {
-	b := img.Bounds()
 	s.rgb = grow(s.rgb, 3*b.Dx()*b.Dy())
 	rgb(s.rgb, img)
-	return s.resize(s.rgb, b.Dx(), b.Dy(), grid.W*p.cfg.PatchSize, grid.H*p.cfg.PatchSize)
+	f(s.resize(s.rgb, b.Dx(), b.Dy(), grid.W*p.cfg.PatchSize, grid.H*p.cfg.PatchSize), grid)
+	return nil
 }
 
 // cut copies pixels into patch order.
