@@ -133,7 +133,9 @@ func TestHostileTemplatesReachALimit(t *testing.T) {
 		"breaks":   "{% for i in range(15000) %}" + strings.Repeat("{% set x %}{% endset %}", 1000) + "{% endfor %}",
 		"doubled":  "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
 		"repeated": grow + "{% set ns.x = ns.x * 1000 %}{% set ns.l = ns.l * 1000 %}{% endfor %}",
-		"largest":  "{{ range(9223372036854775000, 9223372036854775807, 1000)|length }}{{ range(100000)|length }}",
+		"attributes": "{% set ns = namespace() %}{% set ns.a = ns %}{% set n = 'a.' * 100000 ~ 'a' %}{% for i in range(10) %}" +
+			"{{ [ns]|map(attribute=n)|length }}{% endfor %}",
+		"largest": "{{ range(9223372036854775000, 9223372036854775807, 1000)|length }}{{ range(100000)|length }}",
 		// Nested lists that contain the same list twice have millions of leaves.
 		"equal lists": "{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(24) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
 	} {
@@ -145,6 +147,29 @@ func TestHostileTemplatesReachALimit(t *testing.T) {
 		require.NotContains(t, err.Error(), "runtime error", name)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<29), "%s: bytes in all, also of the parser", name)
 	}
+}
+
+// TestIntegersAreThoseOfPython: jinja2 gives the number, the default where Python reads none, or there is an error.
+func TestIntegersAreThoseOfPython(t *testing.T) {
+	for text, want := range map[string]string{
+		"12": "12", " 12\n": "12", " 12\x1c": "7", "-3.9": "-3", "0x10": "7", "0x1p4": "7", "a_b": "7", "inf": "7", "nan": "7",
+		"1e999": "7", "1e15": "1000000000000000",
+	} {
+		got, err := render("{{ '"+text+"'|int(7) }}", nil)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"'1_000'", "'1_0.5'", "'1e20'", "'99999999999999999999'", "'\u0661\u0662'", "x"} {
+		_, err := render("{{ "+text+"|int(7) }}", map[string]any{"x": 1e300})
+		require.Error(t, err, text)
+	}
+}
+
+func TestJSONIsNotNestedTooDeeply(t *testing.T) {
+	const deep = 200_000 // millions would exhaust the stack, which ends the process
+	text := strings.Repeat("[", deep) + strings.Repeat("]", deep)
+	_, err := render("{{ x|length }}", map[string]any{"x": json.RawMessage(text)})
+	require.ErrorContains(t, err, "nested more than 10000 deep")
 }
 
 // A panic in this package becomes an error.

@@ -28,7 +28,7 @@ func (s *state) decoded(v any) any {
 		dec := json.NewDecoder(bytes.NewReader(v))
 		dec.UseNumber()
 		s.alloc(0, len(v))
-		return s.decode(dec)
+		return s.decode(dec, 0)
 	case []any:
 		list := make([]any, len(v))
 		for i, x := range v {
@@ -52,7 +52,10 @@ func (s *state) decoded(v any) any {
 }
 
 // decode reads the next value.
-func (s *state) decode(dec *json.Decoder) any {
+func (s *state) decode(dec *json.Decoder, depth int) any {
+	if depth > maxDepth {
+		failAt(0, "a value is nested more than %d deep", maxDepth)
+	}
 	token, err := dec.Token()
 	if err != nil {
 		failAt(0, "a value is not JSON: %v", err)
@@ -72,7 +75,7 @@ func (s *state) decode(dec *json.Decoder) any {
 			list := []any{}
 			for dec.More() {
 				s.alloc(0, listEntry)
-				list = append(list, s.decode(dec))
+				list = append(list, s.decode(dec, depth+1))
 			}
 			_, _ = dec.Token() // the end, or an error that the next token repeats
 			return list
@@ -80,11 +83,11 @@ func (s *state) decode(dec *json.Decoder) any {
 		d := new(dict)
 		for dec.More() {
 			s.alloc(0, dictEntry)
-			key, ok := s.decode(dec).(string)
+			key, ok := s.decode(dec, depth+1).(string)
 			if !ok {
 				failAt(0, "a value is not JSON: a key is not a text")
 			}
-			d.set(key, s.decode(dec))
+			d.set(key, s.decode(dec, depth+1))
 		}
 		_, _ = dec.Token()
 		return d

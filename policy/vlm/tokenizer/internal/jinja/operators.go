@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -152,14 +153,12 @@ func (s *state) compare(line int, op string, a, b any) bool {
 		return !s.contains(line, a, b)
 	}
 	var c int
+	text, isText := a.(string)
+	other, areTexts := b.(string)
 	if x, y, ok := numbers(a, b); ok {
-		c = order(x, y)
-	} else if x, ok := a.(string); ok {
-		y, ok := b.(string)
-		if !ok {
-			failAt(line, "cannot compare %s %s %s", typeName(a), op, typeName(b))
-		}
-		c = strings.Compare(x, y)
+		c = cmp.Compare(x, y)
+	} else if isText && areTexts {
+		c = strings.Compare(text, other)
 	} else {
 		failAt(line, "cannot compare %s %s %s", typeName(a), op, typeName(b))
 	}
@@ -172,16 +171,6 @@ func (s *state) compare(line int, op string, a, b any) bool {
 		return c > 0
 	}
 	return c >= 0
-}
-
-func order(x, y float64) int {
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
 }
 
 func (s *state) contains(line int, a, b any) bool {

@@ -10,6 +10,7 @@ const (
 	maxOutput = 1 << 20 // bytes of the output, and of any string
 	maxMemory = 1 << 27 // bytes of all values created, including those already freed
 	maxCalls  = 50      // nested calls of macros
+	maxDepth  = 10_000  // of values in JSON, like that of encoding/json
 
 	// Approximate memory of values in bytes.
 	listEntry = 32   // including a number or a string header

@@ -1,9 +1,11 @@
 package jinja
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // test is what follows is: a property of a value, in some cases compared with an argument.
@@ -93,7 +95,7 @@ func choose(pass, attr bool) function {
 			c.countStep(c.line)
 			v := item
 			if attr {
-				v = attributeOf(c.line, item, name)
+				v = c.attributeOf(item, name)
 			}
 			if passes(v) == pass {
 				c.alloc(c.line, listEntry)
@@ -114,23 +116,21 @@ func mapAttribute(c call) any {
 	for _, item := range c.each() {
 		c.countStep(c.line)
 		c.alloc(c.line, listEntry)
-		list = append(list, attributeOf(c.line, item, name))
+		list = append(list, c.attributeOf(item, name))
 	}
 	return list
 }
 
 // attributeOf is item.a.b for the name "a.b", where items of dictionaries come before methods.
-func attributeOf(line int, item any, name string) any {
+func (c call) attributeOf(item any, name string) any {
 	for part := range strings.SplitSeq(name, ".") {
-		if d, ok := item.(*dict); ok {
-			if v, ok := d.get(part); ok {
-				item = v
-				continue
-			}
+		c.countStep(c.line)
+		d, ok := item.(*dict)
+		if !ok {
+			item = attribute(c.line, item, part)
+		} else if item, ok = d.get(part); !ok {
 			item = undefined{part}
-			continue
 		}
-		item = attribute(line, item, part)
 	}
 	return item
 }
@@ -149,14 +149,20 @@ func toInt(c call) any {
 		}
 		return 0
 	case float64:
-		return int(v)
+		return c.whole(v)
 	case string:
 		text := strings.TrimSpace(v)
+		f, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
+		read := err == nil && f-f == 0 && !strings.ContainsAny(text, "xX") // Python reads no hexadecimal digits here
+		other := func(r rune) bool { return r > unicode.MaxASCII && unicode.IsDigit(r) }
+		if read && strings.Contains(text, "_") || strings.ContainsFunc(text, other) {
+			c.fail("int of the text %.40q is not supported", v)
+		}
 		if n, err := strconv.Atoi(text); err == nil {
 			return n
 		}
-		if f, err := strconv.ParseFloat(text, 64); err == nil && f > -1e15 && f < 1e15 {
-			return int(f)
+		if read {
+			return c.whole(f)
 		}
 	}
 	n, ok := c.arg(0, "default", 0).(int)
@@ -164,6 +170,14 @@ func toInt(c call) any {
 		c.fail("the default of int must be an integer")
 	}
 	return n
+}
+
+// whole rounds a number towards 0. Python's integers have no limit.
+func (c call) whole(v float64) int {
+	if !(math.Abs(v) < 1<<62) {
+		c.fail("the integer of %v is too large", v)
+	}
+	return int(v)
 }
 
 // format is Python's str.format for {}, {0} and {name} without format specifications.
@@ -208,6 +222,7 @@ func format(c call) any {
 func strftime(at time.Time) function {
 	return func(c call) any {
 		format := c.text(c.arg(0, "", nil))
+		c.countSteps(c.line, strings.Count(format, "%"))
 		var b strings.Builder
 		for {
 			text, code, ok := strings.Cut(format, "%")
