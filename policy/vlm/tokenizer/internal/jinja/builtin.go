@@ -10,13 +10,11 @@ import (
 
 func bindMethod(name string, m function, of any) function {
 	return func(c call) any {
-		c.countSize(c.line, of)
+		c.countSize(of)
 		c.name, c.of = name, of
 		return m(c)
 	}
 }
-
-func (c call) fail(format string, args ...any) { failAt(c.line, format, args...) }
 
 // arg returns a positional or named argument, or otherwise if it is missing.
 func (c call) arg(index int, name string, otherwise any) any {
@@ -39,7 +37,7 @@ func (c call) text(v any) string {
 }
 
 // each returns the items of the value that a method or filter is applied to.
-func (c call) each() []any { return c.iterate(c.line, c.of) }
+func (c call) each() []any { return c.iterate(c.of) }
 
 var globals = map[string]function{
 	"raise_exception": func(c call) any {
@@ -84,7 +82,7 @@ var globals = map[string]function{
 		}
 		var list []any
 		for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
-			c.countStep(c.line)
+			c.countStep()
 			if list = append(list, i); len(list) > maxSteps/10 {
 				c.fail("range of more than %d numbers", maxSteps/10)
 			}
@@ -107,7 +105,7 @@ func strip(left, right bool) function {
 		drop := Space
 		if given := c.arg(0, "chars", nil); given != nil {
 			chars := c.text(given)
-			c.countSteps(c.line, len(chars)/4)
+			c.countSteps(len(chars) / 4)
 			set := make(map[rune]bool)
 			for _, r := range chars {
 				set[r] = true
@@ -136,8 +134,8 @@ func hasAffix(has func(s, part string) bool) function {
 		}
 		if list, ok := c.arg(0, "", "").([]any); ok {
 			return slices.ContainsFunc(list, func(v any) bool {
-				c.countStep(c.line)
-				c.countSize(c.line, v)
+				c.countStep()
+				c.countSize(v)
 				return has(s, c.text(v))
 			})
 		}
@@ -167,8 +165,8 @@ var textMethods = map[string]function{
 			c.fail("replace needs two strings")
 		}
 		of, old, to := c.text(c.of), c.text(c.args[0]), c.text(c.args[1])
-		checkLength(c.line, strings.Count(of, old)*len(to))
-		return c.limitSize(c.line, strings.ReplaceAll(of, old, to))
+		c.checkLength(strings.Count(of, old) * len(to))
+		return c.limitSize(strings.ReplaceAll(of, old, to))
 	},
 	"split": func(c call) any {
 		s, limit := c.text(c.of), -1
@@ -181,7 +179,7 @@ var textMethods = map[string]function{
 			if by == "" {
 				c.fail("split by an empty string")
 			}
-			c.alloc(c.line, listEntry*strings.Count(s, by))
+			c.alloc(listEntry * strings.Count(s, by))
 			parts = strings.SplitN(s, by, limit)
 		} else if limit < 0 {
 			parts = strings.FieldsFunc(s, Space)
@@ -202,15 +200,15 @@ var textMethods = map[string]function{
 
 func (c call) join(list any, sep string) string {
 	var b strings.Builder
-	for i, v := range c.iterate(c.line, list) {
-		c.countStep(c.line)
+	for i, v := range c.iterate(list) {
+		c.countStep()
 		if i > 0 {
 			b.WriteString(sep)
 		}
-		b.WriteString(toText(c.line, v))
-		checkLength(c.line, b.Len())
+		b.WriteString(c.toText(v))
+		c.checkLength(b.Len())
 	}
-	return c.limitSize(c.line, b.String())
+	return c.limitSize(b.String())
 }
 
 var dictMethods = map[string]function{
@@ -237,8 +235,8 @@ func items(c call) any {
 		c.fail("items of %s", typeName(c.of))
 	}
 	var list []any
-	for _, k := range c.iterate(c.line, d) {
-		c.alloc(c.line, 2*listEntry)
+	for _, k := range c.iterate(d) {
+		c.alloc(2 * listEntry)
 		list = append(list, []any{k, d.items[k]})
 	}
 	return list
@@ -247,7 +245,7 @@ func items(c call) any {
 // ofText makes a method of strings a filter, which takes other values as their text.
 func ofText(method function) function {
 	return func(c call) any {
-		c.of = toText(c.line, c.of)
+		c.of = c.toText(c.of)
 		return method(c)
 	}
 }
@@ -258,23 +256,13 @@ var filters = map[string]function{
 	"lower":      ofText(textMethods["lower"]),
 	"capitalize": ofText(textMethods["capitalize"]),
 	"safe":       func(c call) any { return c.of },
-	"string":     func(c call) any { return toText(c.line, c.of) },
+	"string":     func(c call) any { return c.toText(c.of) },
 	"length":     length,
 	"count":      length,
 	"list":       func(c call) any { return c.each() },
 	"items":      items,
-	"first": func(c call) any {
-		if list := c.each(); len(list) > 0 {
-			return list[0]
-		}
-		return undefined{"first"}
-	},
-	"last": func(c call) any {
-		if list := c.each(); len(list) > 0 {
-			return list[len(list)-1]
-		}
-		return undefined{"last"}
-	},
+	"first":      itemAt(0),
+	"last":       itemAt(-1),
 	"reverse": func(c call) any {
 		list := slices.Clone(c.each())
 		slices.Reverse(list)
@@ -300,6 +288,17 @@ var filters = map[string]function{
 	"map":        mapAttribute,
 	"selectattr": choose(true, true),
 	"rejectattr": choose(false, true),
+}
+
+// itemAt is the filter first or last.
+func itemAt(index int) function {
+	return func(c call) any {
+		list := c.each()
+		if i, ok := position(index, len(list)); ok {
+			return list[i]
+		}
+		return undefined{c.name}
+	}
 }
 
 func length(c call) any {

@@ -1,12 +1,12 @@
 package jinja
 
 func (e litExpr) eval(s *scope) any {
-	s.countStep(0)
+	s.countStep()
 	return e.value
 }
 
 func (e nameExpr) eval(s *scope) any {
-	s.countStep(0)
+	s.countStep()
 	if v, ok := s.get(e.name); ok {
 		return v
 	}
@@ -17,7 +17,7 @@ func (e nameExpr) eval(s *scope) any {
 }
 
 func (e listExpr) eval(s *scope) any {
-	s.alloc(0, listEntry*len(e.items))
+	s.alloc(listEntry * len(e.items))
 	list := make([]any, len(e.items))
 	for i, item := range e.items {
 		list[i] = item.eval(s)
@@ -26,14 +26,14 @@ func (e listExpr) eval(s *scope) any {
 }
 
 func (e dictExpr) eval(s *scope) any {
-	s.alloc(0, scopeSize+dictEntry*len(e.keys))
+	s.alloc(scopeSize + dictEntry*len(e.keys))
 	d := new(dict)
 	for i, k := range e.keys {
 		key := k.eval(s)
 		switch key.(type) {
 		case string, int:
 		default:
-			failAt(0, "a dictionary key that is neither a string nor an integer is not supported")
+			s.fail("a dictionary key that is neither a string nor an integer is not supported")
 		}
 		d.set(key, e.values[i].eval(s))
 	}
@@ -41,11 +41,13 @@ func (e dictExpr) eval(s *scope) any {
 }
 
 func (e attrExpr) eval(s *scope) any {
-	return attribute(e.line, e.of.eval(s), e.name)
+	of := e.of.eval(s)
+	s.line = e.line
+	return s.attribute(of, e.name)
 }
 
 // attribute is a.name: a method if there is one with this name, otherwise an item.
-func attribute(line int, of any, name string) any {
+func (s *state) attribute(of any, name string) any {
 	switch v := of.(type) {
 	case *dict:
 		if m, ok := dictMethods[name]; ok {
@@ -63,13 +65,14 @@ func attribute(line int, of any, name string) any {
 			return bindMethod(name, m, of)
 		}
 	case undefined:
-		failAt(line, "%q is undefined, it has no attribute %q", v.name, name)
+		s.fail("%q is undefined, it has no attribute %q", v.name, name)
 	}
 	return undefined{name}
 }
 
 func (e indexExpr) eval(s *scope) any {
 	of, at := e.of.eval(s), e.at.eval(s)
+	s.line = e.line
 	switch v := of.(type) {
 	case *dict:
 		if item, ok := v.get(at); ok {
@@ -79,17 +82,17 @@ func (e indexExpr) eval(s *scope) any {
 		return undefined{key}
 	case namespace, undefined:
 		key, _ := at.(string)
-		return attribute(e.line, of, key)
+		return s.attribute(of, key)
 	case []any:
 		if i, ok := position(at, len(v)); ok {
 			return v[i]
 		}
 	case string:
 		if name, ok := at.(string); ok {
-			return attribute(e.line, of, name)
+			return s.attribute(of, name)
 		}
-		s.countSize(e.line, v)
-		s.alloc(e.line, 4*len(v))
+		s.countSize(v)
+		s.alloc(4 * len(v))
 		r := []rune(v)
 		if i, ok := position(at, len(r)); ok {
 			return string(r[i])
@@ -112,34 +115,37 @@ func (e sliceExpr) eval(s *scope) any {
 		if x == nil {
 			return 0, false
 		}
-		switch v := x.eval(s).(type) {
+		v := x.eval(s)
+		s.line = e.line
+		switch v := v.(type) {
 		case nil:
 			return 0, false
 		case int:
 			return v, true
 		}
-		failAt(e.line, "a slice needs integers")
+		s.fail("a slice needs integers")
 		return 0, false
 	}
 	of := e.of.eval(s)
+	s.line = e.line
 	step, ok := bound(e.step)
 	if !ok {
 		step = 1
 	}
 	if step == 0 {
-		failAt(e.line, "slice step 0")
+		s.fail("slice step 0")
 	}
 	from, hasFrom := bound(e.from)
 	to, hasTo := bound(e.to)
-	s.countSize(e.line, of)
+	s.countSize(of)
 	switch v := of.(type) {
 	case string:
-		s.alloc(e.line, 4*len(v))
-		return s.countValue(e.line, string(slice([]rune(v), from, to, step, hasFrom, hasTo)))
+		s.alloc(4 * len(v))
+		return s.countValue(string(slice([]rune(v), from, to, step, hasFrom, hasTo)))
 	case []any:
-		return s.countValue(e.line, slice(v, from, to, step, hasFrom, hasTo))
+		return s.countValue(slice(v, from, to, step, hasFrom, hasTo))
 	}
-	failAt(e.line, "cannot slice %s", typeName(of))
+	s.fail("cannot slice %s", typeName(of))
 	return nil
 }
 
@@ -173,8 +179,9 @@ func slice[T any](list []T, from, to, step int, hasFrom, hasTo bool) []T {
 }
 
 func (e callExpr) eval(s *scope) any {
-	s.countStep(e.line)
+	s.countStep()
 	fn, ok := e.fn.eval(s).(function)
+	s.line = e.line
 	name := "it"
 	switch f := e.fn.(type) {
 	case nameExpr:
@@ -183,14 +190,15 @@ func (e callExpr) eval(s *scope) any {
 		name = "." + f.name
 	}
 	if !ok {
-		failAt(e.line, "cannot call %s: not a supported function or method", name)
+		s.fail("cannot call %s: not a supported function or method", name)
 	}
-	args, kw := evalArgs(s, e.args, e.kw)
-	s.alloc(e.line, scopeSize)
-	return s.countValue(e.line, fn(call{s.state, e.line, name, nil, args, kw}))
+	args, kw := evalArgs(s, e.line, e.args, e.kw)
+	s.alloc(scopeSize)
+	return s.countValue(fn(call{s.state, name, nil, args, kw}))
 }
 
-func evalArgs(s *scope, args []expr, kw map[string]expr) ([]any, map[string]any) {
+// evalArgs returns the arguments of a call in a line.
+func evalArgs(s *scope, line int, args []expr, kw map[string]expr) ([]any, map[string]any) {
 	values := make([]any, len(args))
 	for i, a := range args {
 		values[i] = a.eval(s)
@@ -199,32 +207,38 @@ func evalArgs(s *scope, args []expr, kw map[string]expr) ([]any, map[string]any)
 	for name, a := range kw {
 		named[name] = a.eval(s)
 	}
+	s.line = line
 	return values, named
 }
 
 func (e filterExpr) eval(s *scope) any {
 	fn, ok := filters[e.name]
+	s.line = e.line
 	if !ok {
-		failAt(e.line, "filter %q is not supported", e.name)
+		s.fail("filter %q is not supported", e.name)
 	}
 	of := e.of.eval(s)
-	s.countSize(e.line, of)
-	args, kw := evalArgs(s, e.args, e.kw)
-	s.alloc(e.line, scopeSize)
-	return s.countValue(e.line, fn(call{s.state, e.line, e.name, of, args, kw}))
+	s.countSize(of)
+	args, kw := evalArgs(s, e.line, e.args, e.kw)
+	s.alloc(scopeSize)
+	return s.countValue(fn(call{s.state, e.name, of, args, kw}))
 }
 
 func (e testExpr) eval(s *scope) any {
 	fn, ok := tests[e.name]
+	s.line = e.line
 	if !ok {
-		failAt(e.line, "test %q is not supported", e.name)
+		s.fail("test %q is not supported", e.name)
 	}
-	args, _ := evalArgs(s, e.args, nil)
-	return fn(call{s.state, e.line, e.name, e.of.eval(s), args, nil}) != e.negate
+	args, _ := evalArgs(s, e.line, e.args, nil)
+	of := e.of.eval(s)
+	s.line = e.line
+	return fn(call{s.state, e.name, of, args, nil}) != e.negate
 }
 
 func (e unaryExpr) eval(s *scope) any {
 	v := e.of.eval(s)
+	s.line = e.line
 	if e.op == "not" {
 		return !isTrue(v)
 	}
@@ -240,7 +254,7 @@ func (e unaryExpr) eval(s *scope) any {
 		}
 		return n
 	}
-	failAt(e.line, "cannot apply %s to %s", e.op, typeName(v))
+	s.fail("cannot apply %s to %s", e.op, typeName(v))
 	return nil
 }
 

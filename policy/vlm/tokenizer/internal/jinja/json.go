@@ -27,7 +27,7 @@ func (s *state) decoded(v any) any {
 	case json.RawMessage:
 		dec := json.NewDecoder(bytes.NewReader(v))
 		dec.UseNumber()
-		s.alloc(0, len(v))
+		s.alloc(len(v))
 		return s.decode(dec, 0)
 	case []any:
 		list := make([]any, len(v))
@@ -54,11 +54,11 @@ func (s *state) decoded(v any) any {
 // decode reads the next value.
 func (s *state) decode(dec *json.Decoder, depth int) any {
 	if depth > maxDepth {
-		failAt(0, "a value is nested more than %d deep", maxDepth)
+		s.fail("a value is nested more than %d deep", maxDepth)
 	}
 	token, err := dec.Token()
 	if err != nil {
-		failAt(0, "a value is not JSON: %v", err)
+		s.fail("a value is not JSON: %v", err)
 	}
 	switch v := token.(type) {
 	case json.Number:
@@ -67,14 +67,14 @@ func (s *state) decode(dec *json.Decoder, depth int) any {
 		}
 		f, err := v.Float64()
 		if err != nil || !strings.ContainsAny(v.String(), ".eE") {
-			failAt(0, "the number %s is too large", v)
+			s.fail("the number %s is too large", v)
 		}
 		return f
 	case json.Delim:
 		if v == '[' {
 			list := []any{}
 			for dec.More() {
-				s.alloc(0, listEntry)
+				s.alloc(listEntry)
 				list = append(list, s.decode(dec, depth+1))
 			}
 			_, _ = dec.Token() // the end, or an error that the next token repeats
@@ -82,10 +82,10 @@ func (s *state) decode(dec *json.Decoder, depth int) any {
 		}
 		d := new(dict)
 		for dec.More() {
-			s.alloc(0, dictEntry)
+			s.alloc(dictEntry)
 			key, ok := s.decode(dec, depth+1).(string)
 			if !ok {
-				failAt(0, "a value is not JSON: a key is not a text")
+				s.fail("a value is not JSON: a key is not a text")
 			}
 			d.set(key, s.decode(dec, depth+1))
 		}
@@ -105,7 +105,7 @@ func toJSON(c call) any {
 	if len(c.args) > 0 || isTrue(c.kw["ensure_ascii"]) {
 		c.fail("tojson with unnamed arguments or ensure_ascii is not supported")
 	}
-	w := jsonWriter{s: c.state, line: c.line}
+	w := jsonWriter{s: c.state}
 	if indent, ok := c.kw["indent"]; ok && indent != nil {
 		n, ok := indent.(int)
 		if !ok || n < 0 || n > 16 {
@@ -120,13 +120,12 @@ func toJSON(c call) any {
 // jsonWriter writes a value as Python's json.dumps does.
 type jsonWriter struct {
 	s      *state
-	line   int
 	indent string // a line break and one indentation; "" for a single line
 	out    strings.Builder
 }
 
 func (w *jsonWriter) value(v any, lineBreak string) {
-	w.s.countStep(w.line)
+	w.s.countStep()
 	switch v := v.(type) {
 	case nil:
 		w.out.WriteString("null")
@@ -142,15 +141,15 @@ func (w *jsonWriter) value(v any, lineBreak string) {
 		w.items("[", "]", len(v), lineBreak, func(i int, inner string) { w.value(v[i], inner) })
 	case *dict:
 		w.items("{", "}", len(v.keys), lineBreak, func(i int, inner string) {
-			w.text(toText(w.line, v.keys[i]))
+			w.text(w.s.toText(v.keys[i]))
 			w.out.WriteString(": ")
 			w.value(v.items[v.keys[i]], inner)
 		})
 	default:
-		failAt(w.line, "tojson of %s is not supported", typeName(v))
+		w.s.fail("tojson of %s is not supported", typeName(v))
 	}
 	if w.out.Len() > maxOutput {
-		failAt(w.line, "more than %d bytes of output", maxOutput)
+		w.s.fail("more than %d bytes of output", maxOutput)
 	}
 }
 

@@ -22,17 +22,18 @@ func (e binaryExpr) eval(s *scope) any {
 		return e.b.eval(s)
 	}
 	b := e.b.eval(s)
+	s.line = e.line
 	if e.op == "~" {
-		return s.concat(e.line, toText(e.line, a), toText(e.line, b))
+		return s.concat(s.toText(a), s.toText(b))
 	}
 	if e.op == "*" {
 		if n, ok := b.(int); ok {
-			if v, ok := s.repeat(e.line, a, n); ok {
+			if v, ok := s.repeat(a, n); ok {
 				return v
 			}
 		}
 		if n, ok := a.(int); ok {
-			if v, ok := s.repeat(e.line, b, n); ok {
+			if v, ok := s.repeat(b, n); ok {
 				return v
 			}
 		}
@@ -40,66 +41,66 @@ func (e binaryExpr) eval(s *scope) any {
 	switch x := a.(type) {
 	case string:
 		if y, ok := b.(string); ok && e.op == "+" {
-			return s.concat(e.line, x, y)
+			return s.concat(x, y)
 		}
 	case []any:
 		if y, ok := b.([]any); ok && e.op == "+" {
-			s.countSteps(e.line, len(x)+len(y))
-			s.alloc(e.line, listEntry*(len(x)+len(y)))
+			s.countSteps(len(x) + len(y))
+			s.alloc(listEntry * (len(x) + len(y)))
 			return slices.Concat(x, y)
 		}
 	case int:
 		if y, ok := b.(int); ok {
-			return integer(e.line, e.op, x, y)
+			return s.integer(e.op, x, y)
 		}
 	}
-	failAt(e.line, "cannot compute %s %s %s", typeName(a), e.op, typeName(b))
+	s.fail("cannot compute %s %s %s", typeName(a), e.op, typeName(b))
 	return nil
 }
 
-func (s *state) concat(line int, x, y string) string {
-	s.alloc(line, len(x)+len(y))
-	return s.limitSize(line, x+y)
+func (s *state) concat(x, y string) string {
+	s.alloc(len(x) + len(y))
+	return s.limitSize(x + y)
 }
 
 // repeat returns a string or a list n times, and false for other values.
-func (s *state) repeat(line int, v any, n int) (any, bool) {
+func (s *state) repeat(v any, n int) (any, bool) {
 	n = max(n, 0)
 	switch v := v.(type) {
 	case string:
 		if len(v) > 0 && n > maxOutput/len(v) {
-			failAt(line, "a string of more than %d bytes", maxOutput)
+			s.fail("a string of more than %d bytes", maxOutput)
 		}
-		s.alloc(line, len(v)*n)
-		return s.limitSize(line, strings.Repeat(v, n)), true
+		s.alloc(len(v) * n)
+		return s.limitSize(strings.Repeat(v, n)), true
 	case []any:
 		if len(v) > 0 && n > maxSteps/len(v) {
-			failAt(line, "more than %d steps", maxSteps)
+			s.fail("more than %d steps", maxSteps)
 		}
-		s.countSteps(line, len(v)*n)
-		s.alloc(line, listEntry*len(v)*n)
+		s.countSteps(len(v) * n)
+		s.alloc(listEntry * len(v) * n)
 		return slices.Repeat(v, n), true
 	}
 	return nil, false
 }
 
 // limitSize returns t, or fails if it is longer than maxOutput.
-func (s *state) limitSize(line int, t string) string {
-	s.countSteps(line, len(t)/1024)
-	checkLength(line, len(t))
+func (s *state) limitSize(t string) string {
+	s.countSteps(len(t) / 1024)
+	s.checkLength(len(t))
 	return t
 }
 
-func checkLength(line, bytes int) {
+func (s *state) checkLength(bytes int) {
 	if bytes > maxOutput {
-		failAt(line, "a string of more than %d bytes", maxOutput)
+		s.fail("a string of more than %d bytes", maxOutput)
 	}
 }
 
-func integer(line int, op string, x, y int) any {
+func (s *state) integer(op string, x, y int) any {
 	whole := func(v int, about float64) int { // which overflows unlike Python's
 		if math.Abs(about) > 1<<62 {
-			failAt(line, "the result of %d %s %d is too large", x, op, y)
+			s.fail("the result of %d %s %d is too large", x, op, y)
 		}
 		return v
 	}
@@ -112,7 +113,7 @@ func integer(line int, op string, x, y int) any {
 		return whole(x*y, float64(x)*float64(y))
 	}
 	if y == 0 {
-		failAt(line, "division by zero")
+		s.fail("division by zero")
 	}
 	q, r := x/y, x%y
 	if r != 0 && (r < 0) != (y < 0) { // Python rounds down
@@ -131,9 +132,10 @@ func (e compareExpr) eval(s *scope) any {
 	a := e.first.eval(s)
 	for i, op := range e.ops {
 		b := e.rest[i].eval(s)
-		s.countSize(e.line, a)
-		s.countSize(e.line, b)
-		if !s.compare(e.line, op, a, b) {
+		s.line = e.line
+		s.countSize(a)
+		s.countSize(b)
+		if !s.compare(op, a, b) {
 			return false
 		}
 		a = b
@@ -141,16 +143,16 @@ func (e compareExpr) eval(s *scope) any {
 	return true
 }
 
-func (s *state) compare(line int, op string, a, b any) bool {
+func (s *state) compare(op string, a, b any) bool {
 	switch op {
 	case "==":
-		return s.equal(line, a, b)
+		return s.equal(a, b)
 	case "!=":
-		return !s.equal(line, a, b)
+		return !s.equal(a, b)
 	case "in":
-		return s.contains(line, a, b)
+		return s.contains(a, b)
 	case "not in":
-		return !s.contains(line, a, b)
+		return !s.contains(a, b)
 	}
 	var c int
 	text, isText := a.(string)
@@ -160,7 +162,7 @@ func (s *state) compare(line int, op string, a, b any) bool {
 	} else if isText && areTexts {
 		c = strings.Compare(text, other)
 	} else {
-		failAt(line, "cannot compare %s %s %s", typeName(a), op, typeName(b))
+		s.fail("cannot compare %s %s %s", typeName(a), op, typeName(b))
 	}
 	switch op {
 	case "<":
@@ -173,22 +175,22 @@ func (s *state) compare(line int, op string, a, b any) bool {
 	return c >= 0
 }
 
-func (s *state) contains(line int, a, b any) bool {
+func (s *state) contains(a, b any) bool {
 	switch list := b.(type) {
 	case string:
 		part, ok := a.(string)
 		if !ok {
-			failAt(line, "cannot look for %s in a string", typeName(a))
+			s.fail("cannot look for %s in a string", typeName(a))
 		}
 		return strings.Contains(list, part)
 	case []any:
-		return slices.ContainsFunc(list, func(v any) bool { return s.equal(line, a, v) })
+		return slices.ContainsFunc(list, func(v any) bool { return s.equal(a, v) })
 	case *dict:
 		_, found := list.get(a)
 		return found
 	case undefined:
 		return false
 	}
-	failAt(line, "cannot apply in to %s", typeName(b))
+	s.fail("cannot apply in to %s", typeName(b))
 	return false
 }

@@ -44,6 +44,7 @@ func (t *Template) Render(vars map[string]any) (out string, err error) {
 
 type state struct {
 	out   *strings.Builder
+	line  int // of what is executed, for errors
 	size  int
 	steps int
 	bytes int // memory of the values created so far; see maxMemory
@@ -81,57 +82,58 @@ type function func(c call) any
 // call is a call of a function, a method, a filter or a test.
 type call struct {
 	*state
-	line int
 	name string
 	of   any // what a method, a filter or a test is applied to
 	args []any
 	kw   map[string]any
 }
 
-func (s *state) countStep(line int) { s.countSteps(line, 1) }
+func (s *state) countStep() { s.countSteps(1) }
+
+func (s *state) fail(format string, args ...any) { failAt(s.line, format, args...) }
 
 // countSteps counts several steps, before they are done.
-func (s *state) countSteps(line, steps int) {
+func (s *state) countSteps(steps int) {
 	if s.steps += steps; s.steps > maxSteps {
-		failAt(line, "more than %d steps", maxSteps)
+		s.fail("more than %d steps", maxSteps)
 	}
 }
 
 // alloc counts memory, if possible before it is allocated.
-func (s *state) alloc(line, bytes int) {
+func (s *state) alloc(bytes int) {
 	if s.bytes += bytes; s.bytes > maxMemory {
-		failAt(line, "more than %d bytes of values", maxMemory)
+		s.fail("more than %d bytes of values", maxMemory)
 	}
 }
 
 // countValue counts the memory of a new value and returns it.
-func (s *state) countValue(line int, v any) any {
+func (s *state) countValue(v any) any {
 	switch v := v.(type) {
 	case string:
-		s.alloc(line, len(v))
+		s.alloc(len(v))
 	case []any:
-		s.alloc(line, listEntry*len(v))
+		s.alloc(listEntry * len(v))
 	case *dict:
-		s.alloc(line, dictEntry*len(v.keys))
+		s.alloc(dictEntry * len(v.keys))
 	}
 	return v
 }
 
 // countSize counts steps for reading the whole value.
-func (s *state) countSize(line int, v any) {
+func (s *state) countSize(v any) {
 	switch v := v.(type) {
 	case string:
-		s.countSteps(line, len(v)/64)
+		s.countSteps(len(v) / 64)
 	case []any:
-		s.countSteps(line, len(v)/16)
+		s.countSteps(len(v) / 16)
 	case *dict:
-		s.countSteps(line, len(v.keys)/16)
+		s.countSteps(len(v.keys) / 16)
 	}
 }
 
-func (s *state) write(line int, text string) {
+func (s *state) write(text string) {
 	if s.size += len(text); s.size > maxOutput {
-		failAt(line, "more than %d bytes of output", maxOutput)
+		s.fail("more than %d bytes of output", maxOutput)
 	}
 	s.out.WriteString(text)
 }
@@ -148,7 +150,7 @@ func (s *scope) capture(body []stmt) string {
 
 func runAll(list []stmt, s *scope) control {
 	for _, st := range list {
-		s.countStep(0)
+		s.countStep()
 		if c := st.run(s); c != proceed {
 			return c
 		}
@@ -157,12 +159,14 @@ func runAll(list []stmt, s *scope) control {
 }
 
 func (d dataStmt) run(s *scope) control {
-	s.write(0, d.text)
+	s.write(d.text)
 	return proceed
 }
 
 func (o outputStmt) run(s *scope) control {
-	s.write(o.line, toText(o.line, o.value.eval(s)))
+	v := o.value.eval(s)
+	s.line = o.line
+	s.write(s.toText(v))
 	return proceed
 }
 
@@ -182,17 +186,18 @@ func (x setStmt) run(s *scope) control {
 	if x.value != nil {
 		v = x.value.eval(s)
 	} else {
-		s.alloc(x.line, scopeSize)
+		s.alloc(scopeSize)
 		v = s.inner().capture(x.body)
 	}
 	if x.attr == "" {
 		s.vars[x.name] = v
 		return proceed
 	}
+	s.line = x.line
 	target, _ := s.get(x.name)
 	ns, ok := target.(namespace)
 	if !ok {
-		failAt(x.line, "%s is not a namespace", x.name)
+		s.fail("%s is not a namespace", x.name)
 	}
 	ns[x.attr] = v
 	return proceed
@@ -200,13 +205,14 @@ func (x setStmt) run(s *scope) control {
 
 func (f forStmt) run(s *scope) control {
 	list := f.list.eval(s)
-	s.countSize(f.line, list)
-	items := s.iterate(f.line, list)
+	s.line = f.line
+	s.countSize(list)
+	items := s.iterate(list)
 	if f.where != nil {
 		var kept []any
 		for _, item := range items {
-			s.countStep(f.line)
-			s.alloc(f.line, scopeSize)
+			s.countStep()
+			s.alloc(scopeSize)
 			inner := s.inner()
 			f.bind(inner, item)
 			if isTrue(f.where.eval(inner)) {
@@ -217,8 +223,8 @@ func (f forStmt) run(s *scope) control {
 	}
 	whole := false // a round reached the end of the body, without which jinja2 runs the else
 	for i, item := range items {
-		s.countStep(f.line)
-		s.alloc(f.line, loopSize)
+		s.countStep()
+		s.alloc(loopSize)
 		inner := s.inner()
 		inner.vars["loop"] = loopAt(items, i)
 		f.bind(inner, item)
@@ -239,9 +245,10 @@ func (f forStmt) bind(s *scope, item any) {
 		s.vars[f.names[0]] = item
 		return
 	}
-	parts := s.iterate(f.line, item)
+	s.line = f.line
+	parts := s.iterate(item)
 	if len(parts) != len(f.names) {
-		failAt(f.line, "the loop has %d names, but an item has %d values", len(f.names), len(parts))
+		s.fail("the loop has %d names, but an item has %d values", len(f.names), len(parts))
 	}
 	for i, name := range f.names {
 		s.vars[name] = parts[i]
@@ -264,13 +271,13 @@ func loopAt(items []any, i int) namespace {
 }
 
 func (m macroStmt) run(s *scope) control {
-	s.alloc(0, scopeSize)
+	s.alloc(scopeSize)
 	s.vars[m.name] = function(func(c call) any {
 		if c.calls++; c.calls > maxCalls {
 			c.fail("more than %d nested calls of macros", maxCalls)
 		}
 		defer func() { c.calls-- }()
-		c.alloc(c.line, scopeSize)
+		c.alloc(scopeSize)
 		inner := s.inner()
 		if len(c.args) > len(m.params) {
 			c.fail("macro %s has %d parameters, found %d arguments", m.name, len(m.params), len(c.args))

@@ -27,9 +27,9 @@ func comparison(op string) test {
 		if len(c.args) != 1 {
 			c.fail("test %q needs one argument, found %d", c.name, len(c.args))
 		}
-		c.countSize(c.line, c.of)
-		c.countSize(c.line, c.args[0])
-		return c.compare(c.line, op, c.of, c.args[0])
+		c.countSize(c.of)
+		c.countSize(c.args[0])
+		return c.compare(op, c.of, c.args[0])
 	}
 }
 
@@ -88,17 +88,17 @@ func choose(pass, attr bool) function {
 			if !ok {
 				c.fail("test %q is not supported", called)
 			}
-			passes = func(v any) bool { return t(call{c.state, c.line, called, v, c.args[1:], nil}) }
+			passes = func(v any) bool { return t(call{c.state, called, v, c.args[1:], nil}) }
 		}
 		kept := []any{}
 		for _, item := range c.each() {
-			c.countStep(c.line)
+			c.countStep()
 			v := item
 			if attr {
 				v = c.attributeOf(item, name)
 			}
 			if passes(v) == pass {
-				c.alloc(c.line, listEntry)
+				c.alloc(listEntry)
 				kept = append(kept, item)
 			}
 		}
@@ -114,8 +114,8 @@ func mapAttribute(c call) any {
 	name := c.text(c.kw["attribute"])
 	list := []any{}
 	for _, item := range c.each() {
-		c.countStep(c.line)
-		c.alloc(c.line, listEntry)
+		c.countStep()
+		c.alloc(listEntry)
 		list = append(list, c.attributeOf(item, name))
 	}
 	return list
@@ -124,10 +124,10 @@ func mapAttribute(c call) any {
 // attributeOf is item.a.b for the name "a.b", where items of dictionaries come before methods.
 func (c call) attributeOf(item any, name string) any {
 	for part := range strings.SplitSeq(name, ".") {
-		c.countStep(c.line)
+		c.countStep()
 		d, ok := item.(*dict)
 		if !ok {
-			item = attribute(c.line, item, part)
+			item = c.attribute(item, part)
 		} else if item, ok = d.get(part); !ok {
 			item = undefined{part}
 		}
@@ -211,18 +211,18 @@ func format(c call) any {
 		} else if v, ok = c.kw[name]; !ok {
 			c.fail("format: {%s} has no argument or is not supported", name)
 		}
-		b.WriteString(toText(c.line, v))
-		checkLength(c.line, b.Len())
+		b.WriteString(c.toText(v))
+		c.checkLength(b.Len())
 	}
 	b.WriteString(text)
-	return c.limitSize(c.line, b.String())
+	return c.limitSize(b.String())
 }
 
 // strftime is strftime_now of a fixed time, for the codes that chat templates use.
 func strftime(at time.Time) function {
 	return func(c call) any {
 		format := c.text(c.arg(0, "", nil))
-		c.countSteps(c.line, strings.Count(format, "%"))
+		c.countSteps(strings.Count(format, "%"))
 		var b strings.Builder
 		for {
 			text, code, ok := strings.Cut(format, "%")

@@ -30,7 +30,7 @@ func typeName(v any) string {
 
 // toText converts a value to its output. Lists and dictionaries are an error, because
 // chat templates do not print them intentionally.
-func toText(line int, v any) string {
+func (s *state) toText(v any) string {
 	switch v := v.(type) {
 	case undefined:
 		return ""
@@ -48,7 +48,7 @@ func toText(line int, v any) string {
 	case string:
 		return v
 	}
-	failAt(line, "cannot write %s", typeName(v))
+	s.fail("cannot write %s", typeName(v))
 	return ""
 }
 
@@ -95,9 +95,8 @@ func number(v any) (float64, bool) {
 }
 
 // equal compares two values; lists and dictionaries by their contents.
-func (s *state) equal(line int, a, b any) bool {
-	s.countStep(line)
-	inside := func(a, b any) bool { return s.equal(line, a, b) }
+func (s *state) equal(a, b any) bool {
+	s.countStep()
 	if x, y, ok := numbers(a, b); ok {
 		return x == y
 	}
@@ -109,14 +108,14 @@ func (s *state) equal(line int, a, b any) bool {
 		if !ok || len(x) != len(y) {
 			return false
 		}
-		s.countSize(line, x)
+		s.countSize(x)
 		return x == y
 	case []any:
 		y, ok := b.([]any)
-		return ok && slices.EqualFunc(x, y, inside)
+		return ok && slices.EqualFunc(x, y, s.equal)
 	case *dict:
 		y, ok := b.(*dict)
-		return ok && maps.EqualFunc(x.items, y.items, inside)
+		return ok && maps.EqualFunc(x.items, y.items, s.equal)
 	case undefined:
 		_, ok := b.(undefined)
 		return ok
@@ -151,24 +150,24 @@ func (d *dict) get(key any) (any, bool) {
 }
 
 // iterate returns the items of a loop over a value. For dictionaries these are the keys.
-func (s *state) iterate(line int, v any) []any {
+func (s *state) iterate(v any) []any {
 	switch v := v.(type) {
 	case undefined:
 		return nil
 	case []any:
 		return v
 	case string:
-		s.alloc(line, 2*listEntry*utf8.RuneCountInString(v))
+		s.alloc(2 * listEntry * utf8.RuneCountInString(v))
 		var list []any
 		for _, r := range v {
 			list = append(list, string(r))
 		}
 		return list
 	case *dict:
-		s.countSize(line, v)
-		s.alloc(line, 2*listEntry*len(v.keys))
+		s.countSize(v)
+		s.alloc(2 * listEntry * len(v.keys))
 		return v.keys
 	}
-	failAt(line, "cannot loop over %s", typeName(v))
+	s.fail("cannot loop over %s", typeName(v))
 	return nil
 }
