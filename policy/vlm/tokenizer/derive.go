@@ -132,18 +132,15 @@ func (p *probe) cut(messages ...Message) ([]string, error) {
 
 // parts determines the text around each message.
 func (p *probe) parts() (*Chat, error) {
-	one, err := p.cut(Text(RoleUser, textA))
-	if err != nil {
-		return nil, err
+	messages := []Message{Text(RoleUser, textA), Text(RoleAssistant, textB), Text(RoleUser, textC)}
+	var around [3][]string // the first message, the first two, and all
+	for i := range around {
+		var err error
+		if around[i], err = p.cut(messages[:i+1]...); err != nil {
+			return nil, err
+		}
 	}
-	two, err := p.cut(Text(RoleUser, textA), Text(RoleAssistant, textB))
-	if err != nil {
-		return nil, err
-	}
-	three, err := p.cut(Text(RoleUser, textA), Text(RoleAssistant, textB), Text(RoleUser, textC))
-	if err != nil {
-		return nil, err
-	}
+	one, two, three := around[0], around[1], around[2]
 	c := &Chat{}
 	c.user.after, c.assistant.after = one[1], two[2]
 	var ok [3]bool
@@ -154,11 +151,8 @@ func (p *probe) parts() (*Chat, error) {
 		return nil, fmt.Errorf("messages are not simply concatenated: %q, %q and %q surround three of them, %q and %q one",
 			three[0], three[1], three[2], one[0], one[1])
 	}
-	plain, err := p.render(false, Text(RoleUser, textA))
-	if err != nil {
-		return nil, err
-	}
-	asking, err := p.render(true, Text(RoleUser, textA))
+	plain := one[0] + textA + one[1]
+	asking, err := p.render(true, messages[0])
 	if err != nil {
 		return nil, err
 	}

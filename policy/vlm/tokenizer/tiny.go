@@ -52,24 +52,19 @@ var tinySpecial = []string{
 // repeated, not UTF-8, reserved, or not decodable: byte-level tokenizers decode an
 // added token that consists only of ASCII and certain Latin characters, for instance
 // "é", to other bytes.
-func NewTiny(words []string) (*Tokenizer, error) {
+func NewTiny(words []string) (t *Tokenizer, err error) {
 	spec, err := tinySpec(words)
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: tiny: %w", err)
+	if err == nil {
+		raw, failed := json.MarshalIndent(spec, "", " ")
+		cfg, wrong := json.MarshalIndent(tinyConfig(spec.AddedTokens), "", " ")
+		if err = errors.Join(failed, wrong); err == nil {
+			t, err = parse(files{
+				tokenizerFile: append(raw, '\n'),
+				configFile:    append(cfg, '\n'),    // older versions of transformers read the template from here,
+				jinjaFile:     []byte(tinyTemplate), // newer ones and processors from this file
+			})
+		}
 	}
-	raw, err := json.MarshalIndent(spec, "", " ")
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: tiny: %w", err)
-	}
-	cfg, err := json.MarshalIndent(tinyConfig(spec.AddedTokens), "", " ")
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: tiny: %w", err)
-	}
-	t, err := parse(files{
-		tokenizerFile: append(raw, '\n'),
-		configFile:    append(cfg, '\n'),    // older versions of transformers read the template from here,
-		jinjaFile:     []byte(tinyTemplate), // newer ones and processors from this file
-	})
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: tiny: %w", err)
 	}

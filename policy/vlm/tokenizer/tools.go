@@ -207,7 +207,7 @@ func (p *probe) response(calls toolCalls, content string, thought *string, after
 			m = append(m, jinja.Item{Key: "reasoning_content", Value: strings.Trim(*thought, "\n")})
 		}
 		if len(calls) > 0 {
-			m = append(m, jinja.Item{Key: "tool_calls", Value: calls.json(quoted)})
+			m = append(m, jinja.Item{Key: "tool_calls", Value: calls.shown(quoted)})
 		}
 		out, err := p.run(false, append([]any{question, m}, after...))
 		if err == nil {
@@ -276,20 +276,16 @@ func parseCalls(raw json.RawMessage) (toolCalls, error) {
 	return out, nil
 }
 
-// json returns the calls as templates get them, with arguments as objects or as JSON texts.
-func (t toolCalls) json(quoted bool) json.RawMessage {
-	var b strings.Builder
+// shown returns the calls as templates get them, with arguments as objects or as JSON texts.
+func (t toolCalls) shown(quoted bool) []any {
+	list := make([]any, len(t))
 	for i, c := range t {
-		arguments := string(c.arguments)
+		var arguments any = c.arguments
 		if quoted {
-			arguments = jinja.Quote(arguments)
+			arguments = string(c.arguments)
 		}
-		separator := ", "
-		if i == 0 {
-			separator = "["
-		}
-		fmt.Fprintf(&b, `%s{"id": %s, "type": "function", "function": {"name": %s, "arguments": %s}}`,
-			separator, jinja.Quote(c.id), jinja.Quote(c.name), arguments)
+		list[i] = jinja.Dict{{Key: "id", Value: c.id}, {Key: "type", Value: "function"}, {Key: "function",
+			Value: jinja.Dict{{Key: "name", Value: c.name}, {Key: "arguments", Value: arguments}}}}
 	}
-	return json.RawMessage(b.String() + "]")
+	return list
 }
