@@ -182,7 +182,7 @@ func (c *Config) TextBlock(compute dtypes.DType) *Block {
 	}, c.textParams, c.firstLayer(fullAttention))
 }
 
-// block completes a block with its parameters, given those without adapters and what the names of the first such block's
+// block completes a block with its parameters, given those without adapters, and what the names in the first such block
 // start with.
 func (c *Config) block(b Block, params func(base string) []Param, first string) *Block {
 	b.Adapters = c.adapters(params(first))
@@ -331,43 +331,41 @@ func (c *Config) visionGroups(g *Groups) {
 		}
 		return
 	}
-	g.Merger = Group{"merger", []Param{
-		vector(base+"merger.ln_q.weight", v.Hidden, InitOne),
-		matrix(base+"merger.mlp.0.weight", cell, cell), vector(base+"merger.mlp.0.bias", cell, InitZero),
-		matrix(base+"merger.mlp.2.weight", v.Out, cell), vector(base+"merger.mlp.2.bias", v.Out, InitZero),
-	}}
+	g.Merger = Group{"merger", slices.Concat([]Param{vector(base+"merger.ln_q.weight", v.Hidden, InitOne)},
+		affine(base+"merger.mlp.0", cell, cell), affine(base+"merger.mlp.2", v.Out, cell))}
+}
+
+// affine are a linear map with a bias.
+func affine(name string, out, in int) []Param {
+	return []Param{matrix(name+".weight", out, in), vector(name+".bias", out, InitZero)}
+}
+
+// layerNormParams are a norm with a bias.
+func layerNormParams(name string, n int) []Param {
+	return []Param{vector(name+".weight", n, InitOne), vector(name+".bias", n, InitZero)}
 }
 
 // mergerParams are those of a Qwen3-VL merger: norm with bias over norm
 // features, then two linear maps.
 func mergerParams(base string, norm, cell, out int) []Param {
-	return []Param{
-		vector(base+"norm.weight", norm, InitOne), vector(base+"norm.bias", norm, InitZero),
-		matrix(base+"linear_fc1.weight", cell, cell), vector(base+"linear_fc1.bias", cell, InitZero),
-		matrix(base+"linear_fc2.weight", out, cell), vector(base+"linear_fc2.bias", out, InitZero),
-	}
+	return slices.Concat(layerNormParams(base+"norm", norm), affine(base+"linear_fc1", cell, cell),
+		affine(base+"linear_fc2", out, cell))
 }
 
 func (c *Config) visionParams(base string) []Param {
 	v := c.Vision
 	h := v.Hidden
 	part := func(name string, dims ...int) Stored { return Stored{base + name, dims} }
-	attn := []Param{
-		matrix(base+"attn.qkv.weight", 3*h, h), vector(base+"attn.qkv.bias", 3*h, InitZero),
-		matrix(base+"attn.proj.weight", h, h), vector(base+"attn.proj.bias", h, InitZero),
-	}
+	attn := append(affine(base+"attn.qkv", 3*h, h), affine(base+"attn.proj", h, h)...)
 	if c.Family.learnedPositions() {
-		p := []Param{vector(base+"norm1.weight", h, InitOne), vector(base+"norm1.bias", h, InitZero)}
-		p = append(p, attn...)
-		return append(p, vector(base+"norm2.weight", h, InitOne), vector(base+"norm2.bias", h, InitZero),
-			matrix(base+"mlp.linear_fc1.weight", v.FF, h), vector(base+"mlp.linear_fc1.bias", v.FF, InitZero),
-			matrix(base+"mlp.linear_fc2.weight", h, v.FF), vector(base+"mlp.linear_fc2.bias", h, InitZero))
+		return slices.Concat(layerNormParams(base+"norm1", h), attn, layerNormParams(base+"norm2", h),
+			affine(base+"mlp.linear_fc1", v.FF, h), affine(base+"mlp.linear_fc2", h, v.FF))
 	}
-	p := append([]Param{vector(base+"norm1.weight", h, InitOne)}, attn...)
-	return append(p, vector(base+"norm2.weight", h, InitOne),
+	return slices.Concat([]Param{vector(base+"norm1.weight", h, InitOne)}, attn, []Param{
+		vector(base+"norm2.weight", h, InitOne),
 		stack(h, InitNormal, part("mlp.gate_proj.weight", v.FF, h), part("mlp.up_proj.weight", v.FF, h)),
 		stack(0, InitZero, part("mlp.gate_proj.bias", v.FF), part("mlp.up_proj.bias", v.FF)),
-		matrix(base+"mlp.down_proj.weight", h, v.FF), vector(base+"mlp.down_proj.bias", h, InitZero))
+	}, affine(base+"mlp.down_proj", h, v.FF))
 }
 
 // Two layouts of names in files: those in memory, and others.
