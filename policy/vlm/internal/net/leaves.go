@@ -17,11 +17,11 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 		}
 		return [][]*Pack{packs}, nil
 	}
-	order, size, of, err := k.order(rows, want)
-	if err != nil || len(order) == 0 {
+	b, err := k.batch(rows, want)
+	if err != nil || len(b.order) == 0 {
 		return nil, err
 	}
-	sets := k.spread(order, size, of)
+	sets := b.spread()
 	out := make([][]*Pack, k.LeafCount)
 	load := make([]int, k.LeafCount)
 	most := 0 // scored tokens of a pack
@@ -34,9 +34,8 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 		}
 		n := k.PerPack(s.length)
 		for leaf, bins := range parts {
-			for from := 0; from < len(bins); from += n {
-				part := bins[from:min(from+n, len(bins))]
-				p, err := k.fill(rows, want, of, part, min(SizeStep(len(part)), n), s.length)
+			for part := range slices.Chunk(bins, n) {
+				p, err := b.fill(part, min(SizeStep(len(part)), n), s.length)
 				if err != nil {
 					return nil, err
 				}
@@ -56,22 +55,22 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 // spread places rows into bins. Where there are fewer bins than parts, a row for each part is faster if each part has a
 // device. Bins with shared prompts may be so much less work that they are faster on fewer devices; the number of
 // devices must not change the bins, so spreadWork counts both.
-func (k *Packer) spread(order []int, size func(int) int, of []prefix) []*binSet {
-	all := k.arrangements(order, size, of)
-	sets, bins := leastBy(k.work, all), 0
+func (b *batch) spread() []*binSet {
+	all := b.arrangements()
+	sets, bins := leastBy(b.work, all), 0
 	for _, s := range sets {
 		bins += len(s.bins)
 	}
-	if bins >= min(k.LeafCount, len(order)) {
+	if bins >= min(b.LeafCount, len(b.order)) {
 		return sets
 	}
-	single := *k
-	single.noPacking = true
-	apart := single.arrange(order, size, nil)
-	if !slices.ContainsFunc(of, func(p prefix) bool { return p.length > 0 }) {
+	single := *b
+	single.of, single.apart = nil, true
+	apart := leastBy(b.work, single.arrangements())
+	if !slices.ContainsFunc(b.of, func(p prefix) bool { return p.length > 0 }) {
 		return apart
 	}
-	return leastBy(k.spreadWork, append(all, apart))
+	return leastBy(b.spreadWork, append(all, apart))
 }
 
 // spreadWork is the work of the largest part, which bounds the time on a device for each part, and that of an average

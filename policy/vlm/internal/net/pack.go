@@ -42,26 +42,37 @@ type Packer struct {
 	Budget    int
 	Rows      int // most bins of a pack; 0 is no limit
 	Picture   func(policy.Image) (Picture, error)
-	noPacking bool
 	Share     bool // rows of a bin that begin with the same prompt have it once
 	LeafCount int  // into how many parts leaves divides rows
 }
 
+// batch are rows that a packer lays out.
+type batch struct {
+	*Packer
+	rows  *policy.Rows
+	want  []bool
+	order []int    // the rows with tokens to score, longest first
+	of    []prefix // of each row; nil if they do not share any
+	apart bool     // each row has a bin of its own
+}
+
+// size is the length of a row.
+func (b *batch) size(i int) int { return b.rows.Offsets[i+1] - b.rows.Offsets[i] }
+
 // Packs arranges the rows in packs. want marks the tokens to score; the first token of a
 // row has no score. Rows without such tokens are left out.
 func (k *Packer) Packs(rows *policy.Rows, want []bool) ([]*Pack, error) {
-	order, size, of, err := k.order(rows, want)
-	if err != nil || len(order) == 0 {
+	b, err := k.batch(rows, want)
+	if err != nil || len(b.order) == 0 {
 		return nil, err
 	}
 	var out []*Pack
-	sets := k.arrange(order, size, of)
+	sets := leastBy(k.work, b.arrangements())
 	for _, s := range sets {
 		n := k.PerPack(s.length)
 		alone := len(sets) == 1 && len(s.bins) <= n
-		for from := 0; from < len(s.bins); from += n {
-			bins := s.bins[from:min(from+n, len(s.bins))]
-			p, err := k.fill(rows, want, of, bins, k.PackSize(len(bins), n, s.length, alone), s.length)
+		for bins := range slices.Chunk(s.bins, n) {
+			p, err := b.fill(bins, k.PackSize(len(bins), n, s.length, alone), s.length)
 			if err != nil {
 				return nil, err
 			}
@@ -72,25 +83,24 @@ func (k *Packer) Packs(rows *policy.Rows, want []bool) ([]*Pack, error) {
 	return out, nil
 }
 
-// order returns the rows with tokens to score, longest first, and size and prefix of each row.
-func (k *Packer) order(rows *policy.Rows, want []bool) (order []int, size func(int) int, of []prefix, err error) {
+func (k *Packer) batch(rows *policy.Rows, want []bool) (b *batch, err error) {
 	if err := CheckRows(rows, len(want)); err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
+	b = &batch{Packer: k, rows: rows, want: want}
 	for i := range rows.Len() {
 		if slices.Contains(want[rows.Offsets[i]:rows.Offsets[i+1]], true) {
-			order = append(order, i)
+			b.order = append(b.order, i)
 		}
 	}
-	size = func(i int) int { return rows.Offsets[i+1] - rows.Offsets[i] }
-	for _, i := range order {
-		if most := k.Cfg.Text.MaxPositions; most > 0 && size(i) > most {
-			return nil, nil, nil, fmt.Errorf("vlm: row %d has %d tokens, the model allows %d", i, size(i), most)
+	for _, i := range b.order {
+		if most := k.Cfg.Text.MaxPositions; most > 0 && b.size(i) > most {
+			return nil, fmt.Errorf("vlm: row %d has %d tokens, the model allows %d", i, b.size(i), most)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
-	of, err = k.prefixes(rows, want)
-	return order, size, of, err
+	slices.SortStableFunc(b.order, func(i, j int) int { return cmp.Compare(b.size(j), b.size(i)) })
+	b.of, err = b.prefixes()
+	return b, err
 }
 
 // PerPack is the number of bins of a length in a full pack.
@@ -137,12 +147,15 @@ type binSet struct {
 	room   []int // free tokens of each bin
 }
 
+// maxRows limits the rows of a bin, each of which has up to two segments, so that withPrefix has bits for them.
+const maxRows = 1 << 14
+
 // fit returns the bin that has room for a row and lacks the fewest of its tokens, and their number; −1 for none.
-func (s *binSet) fit(i, size int, of []prefix) (bin, need int) {
+func (b *batch) fit(s *binSet, i int) (bin, need int) {
 	bin = -1
-	for b, rows := range s.bins {
-		if n := size - sharedIn(rows, i, of); n <= s.room[b] && (bin < 0 || n < need) {
-			bin, need = b, n
+	for at, rows := range s.bins {
+		if n := b.size(i) - b.sharedIn(rows, i); n <= s.room[at] && len(rows) < maxRows && (bin < 0 || n < need) {
+			bin, need = at, n
 		}
 	}
 	return bin, need
@@ -150,16 +163,16 @@ func (s *binSet) fit(i, size int, of []prefix) (bin, need int) {
 
 // put places rows, longest first, each into a bin with room for it. Rows without
 // room open a new bin, or are returned if open is not set.
-func (s *binSet) put(rows []int, size func(int) int, of []prefix, open, single bool) (left []int) {
+func (b *batch) put(s *binSet, rows []int, open bool) (left []int) {
 	for _, i := range rows {
-		b, need := s.fit(i, size(i), of)
+		at, need := b.fit(s, i)
 		switch {
-		case b >= 0 && !single:
-			s.bins[b] = append(s.bins[b], i)
-			s.room[b] -= need
+		case at >= 0 && !b.apart:
+			s.bins[at] = append(s.bins[at], i)
+			s.room[at] -= need
 		case open:
 			s.bins = append(s.bins, []int{i})
-			s.room = append(s.room, s.length-size(i))
+			s.room = append(s.room, s.length-b.size(i))
 		default:
 			left = append(left, i)
 		}
@@ -167,25 +180,20 @@ func (s *binSet) put(rows []int, size func(int) int, of []prefix, open, single b
 	return left
 }
 
-// arrange places rows, longest first, into bins of the longest row's length. Rows that fit
-// into half of that length and into no gap get bins of half the length if that is less
-// work; rows that share prefixes get longer bins if that is.
-func (k *Packer) arrange(order []int, size func(int) int, of []prefix) []*binSet {
-	return leastBy(k.work, k.arrangements(order, size, of))
-}
-
 // leastBy returns the bins with the least work, the first of several.
 func leastBy(work func(...*binSet) float64, all [][]*binSet) []*binSet {
 	return slices.MinFunc(all, func(a, b []*binSet) int { return cmp.Compare(work(a...), work(b...)) })
 }
 
-// arrangements lists what arrange chooses from.
-func (k *Packer) arrangements(order []int, size func(int) int, of []prefix) [][]*binSet {
-	least := Bucket(size(order[0]))
-	all := [][]*binSet{k.arrangeIn(least, order, size, of)}
-	for length := 2 * least; of != nil && length <= k.Longest(least); length *= 2 {
+// arrangements places rows, longest first, into bins of the longest row's length. Rows that fit
+// into half of that length and into no gap get bins of half the length if that is less
+// work; rows that share prefixes may get longer bins.
+func (b *batch) arrangements() [][]*binSet {
+	least := Bucket(b.size(b.order[0]))
+	all := [][]*binSet{b.arrangeIn(least)}
+	for length := 2 * least; b.of != nil && length <= b.Longest(least); length *= 2 {
 		long := &binSet{length: length}
-		long.put(order, size, of, true, k.noPacking)
+		b.put(long, b.order, true)
 		all = append(all, []*binSet{long})
 	}
 	return all
@@ -201,20 +209,20 @@ func (k *Packer) Longest(length int) int {
 }
 
 // arrangeIn places rows into bins of a length, and of half of it.
-func (k *Packer) arrangeIn(length int, order []int, size func(int) int, of []prefix) []*binSet {
+func (b *batch) arrangeIn(length int) []*binSet {
 	long := &binSet{length: length}
-	long.put(order, size, of, true, k.noPacking)
+	b.put(long, b.order, true)
 	one := []*binSet{long}
 	half := Bucket((long.length + 1) / 2)
-	at := slices.IndexFunc(order, func(i int) bool { return size(i) <= half })
+	at := slices.IndexFunc(b.order, func(i int) bool { return b.size(i) <= half })
 	if at <= 0 {
 		return one
 	}
 	upper, lower := &binSet{length: long.length}, &binSet{length: half}
-	upper.put(order[:at], size, of, true, k.noPacking)
-	lower.put(upper.put(order[at:], size, of, false, k.noPacking), size, of, true, k.noPacking)
+	b.put(upper, b.order[:at], true)
+	b.put(lower, b.put(upper, b.order[at:], false), true)
 	two := []*binSet{upper, lower}
-	if len(lower.bins) == 0 || k.work(one...) <= k.work(two...) {
+	if len(lower.bins) == 0 || b.work(one...) <= b.work(two...) {
 		return one
 	}
 	return two
@@ -254,7 +262,7 @@ func CheckRows(rows *policy.Rows, want int) error {
 }
 
 // fill builds a pack of size bins from the rows of some bins.
-func (k *Packer) fill(rows *policy.Rows, want []bool, of []prefix, bins [][]int, size, length int) (*Pack, error) {
+func (b *batch) fill(bins [][]int, size, length int) (*Pack, error) {
 	p := &Pack{bins: size, Length: length}
 	n := p.Size()
 	p.tokens, p.Segment, p.pos = make([]int32, n), make([]int32, n), make([]int32, 3*n)
@@ -262,15 +270,15 @@ func (k *Packer) fill(rows *policy.Rows, want []bool, of []prefix, bins [][]int,
 	for i := range n {
 		p.Segment[i], p.ImageRow[i] = -1, -1
 	}
-	f := filler{k, p, rows, want, of, nil, nil}
-	for b, bin := range bins {
-		if err := f.fillBin(bin, b*length); err != nil {
+	f := filler{batch: b, pack: p}
+	for i, bin := range bins {
+		if err := f.fillBin(bin, i*length); err != nil {
 			return nil, err
 		}
 	}
 	if len(f.pictures) > 0 {
-		p.Vision = PlanVision(k.Cfg, f.pictures)
-		cell := k.Cfg.Vision.Merge * k.Cfg.Vision.Merge
+		p.Vision = PlanVision(b.Cfg, f.pictures)
+		cell := b.Cfg.Vision.Merge * b.Cfg.Vision.Merge
 		p.slot = make([]int32, p.Vision.patches/cell)
 		for i := range p.slot {
 			p.slot[i] = int32(n)
@@ -285,11 +293,8 @@ func (k *Packer) fill(rows *policy.Rows, want []bool, of []prefix, bins [][]int,
 
 // filler copies rows into a pack.
 type filler struct {
-	*Packer
+	*batch
 	pack     *Pack
-	rows     *policy.Rows
-	want     []bool
-	of       []prefix
 	pictures []Picture
 	holders  []int32 // position of each image token, in the order of pictures
 }
@@ -317,7 +322,7 @@ func (f *filler) fillBin(bin []int, at int) error {
 		if err := f.place(i, s); err != nil {
 			return fmt.Errorf("vlm: row %d: %w", i, err)
 		}
-		at += f.rows.Offsets[i+1] - f.rows.Offsets[i] - s.skip
+		at += f.size(i) - s.skip
 	}
 	return nil
 }

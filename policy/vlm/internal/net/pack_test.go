@@ -105,3 +105,14 @@ func TestGroupsShareTheirPromptsOverParts(t *testing.T) {
 		require.Equal(t, want, size, "%d groups", groups)
 	}
 }
+
+// TestABinHasAsManyRowsAsSegments: beyond them a token would attend to other rows.
+func TestABinHasAsManyRowsAsSegments(t *testing.T) {
+	b := &batch{rows: &policy.Rows{Offsets: []int{0, 2}}}
+	s := &binSet{length: 4 * maxRows}
+	require.Empty(t, b.put(s, make([]int, maxRows+1), true))
+	require.Len(t, s.bins, 2)
+	const last = 2*maxRows - 1
+	bits := withPrefix(last, last-1)
+	require.Equal(t, []int32{last, last}, []int32{bits & (1<<16 - 1), bits >> 16})
+}

@@ -17,10 +17,11 @@ type prefix struct {
 }
 
 // prefixes returns the prefix of each row, nil if the packer does not share them.
-func (k *Packer) prefixes(rows *policy.Rows, want []bool) ([]prefix, error) {
-	if !k.Share {
+func (b *batch) prefixes() ([]prefix, error) {
+	if !b.Share {
 		return nil, nil
 	}
+	rows, want := b.rows, b.want
 	out := make([]prefix, rows.Len())
 	first := map[string]int{}
 	for i := range out {
@@ -30,7 +31,7 @@ func (k *Packer) prefixes(rows *policy.Rows, want []bool) ([]prefix, error) {
 			continue
 		}
 		tokens := rows.Tokens[from : from+n]
-		images, whole, err := k.imagesIn(rows, i, tokens)
+		images, whole, err := b.imagesIn(i, tokens)
 		if err != nil {
 			return nil, fmt.Errorf("vlm: row %d: %w", i, err)
 		}
@@ -66,30 +67,30 @@ func ContextKey(ids []int32, images []policy.Image) string {
 }
 
 // imagesIn counts the images of a row in its first tokens. whole is false if these end inside an image.
-func (k *Packer) imagesIn(rows *policy.Rows, row int, tokens []int32) (n int, whole bool, err error) {
+func (b *batch) imagesIn(row int, tokens []int32) (n int, whole bool, err error) {
 	left := 0
 	for _, id := range tokens {
-		if rows.Images != nil && id == k.Cfg.ImageToken {
+		if b.rows.Images != nil && id == b.Cfg.ImageToken {
 			left++
 		}
 	}
-	for ; left > 0 && n < len(rows.Images[row]); n++ {
-		pic, err := k.Picture(rows.Images[row][n])
+	for ; left > 0 && n < len(b.rows.Images[row]); n++ {
+		pic, err := b.Picture(b.rows.Images[row][n])
 		if err != nil {
 			return 0, false, fmt.Errorf("image %d: %w", n, err)
 		}
-		left -= pic.Grid.Tokens(k.Cfg.Vision.Merge)
+		left -= pic.Grid.Tokens(b.Cfg.Vision.Merge)
 	}
 	return n, left == 0, nil
 }
 
 // sharedIn returns how many of a row's tokens a bin has already.
-func sharedIn(bin []int, i int, of []prefix) int {
-	if of == nil || of[i].length == 0 ||
-		!slices.ContainsFunc(bin, func(j int) bool { return of[j].length > 0 && of[j].first == of[i].first }) {
+func (b *batch) sharedIn(bin []int, i int) int {
+	if b.of == nil || b.of[i].length == 0 ||
+		!slices.ContainsFunc(bin, func(j int) bool { return b.of[j].length > 0 && b.of[j].first == b.of[i].first }) {
 		return 0
 	}
-	return of[i].length
+	return b.of[i].length
 }
 
 // Bits of a token's segment: those of the segment itself, and above them those of the shared prefix that the token

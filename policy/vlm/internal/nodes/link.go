@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -79,10 +80,10 @@ func (l *Link) blame(doing string, err error) error {
 func (l *Link) send(ctx context.Context, k kind, payload []byte) error {
 	header := binary.LittleEndian.AppendUint64([]byte{byte(k)}, uint64(len(payload)))
 	err := l.transfer(ctx, l.group.world.Send, header, l.timeout, frameSpin)
-	for err == nil && len(payload) > 0 {
-		n := min(len(payload), piece)
-		err = l.transfer(ctx, l.group.world.Send, payload[:n], l.timeout, dataSpin)
-		payload = payload[n:]
+	for p := range slices.Chunk(payload, piece) {
+		if err == nil {
+			err = l.transfer(ctx, l.group.world.Send, p, l.timeout, dataSpin)
+		}
 	}
 	return l.blame("sending to", err)
 }
@@ -106,12 +107,10 @@ func (l *Link) header(ctx context.Context, k kind, limit time.Duration) (length 
 
 // fill receives the data of a frame.
 func (l *Link) fill(ctx context.Context, p []byte) error {
-	for len(p) > 0 {
-		n := min(len(p), piece)
-		if err := l.transfer(ctx, l.group.world.Receive, p[:n], l.timeout, dataSpin); err != nil {
+	for part := range slices.Chunk(p, piece) {
+		if err := l.transfer(ctx, l.group.world.Receive, part, l.timeout, dataSpin); err != nil {
 			return l.blame("receiving from", err)
 		}
-		p = p[n:]
 	}
 	return nil
 }
