@@ -68,33 +68,22 @@ func Small() Shape {
 
 // namedShapes are shapes for measurements and experiments. Those of released models have
 // their names.
-var namedShapes = map[string]func() Shape{
-	"quickstart": Small,
-	"llama-135m": func() Shape { // SmolLM-135M
-		return Shape{Family: "llama", Hidden: 576, FF: 1536, Layers: 30, Heads: 9, KVHeads: 3, HeadDim: 64, Vocab: 49152,
-			Eps: 1e-5, RopeTheta: 10000, MaxPositions: 2048}
-	},
-	"qwen2-0_5b": func() Shape {
-		return Shape{Family: "qwen2", Hidden: 896, FF: 4864, Layers: 24, Heads: 14, KVHeads: 2, HeadDim: 64, Vocab: 151936,
-			RopeTheta: 1e6, MaxPositions: 32768, BFloat16: true}
-	},
-	"qwen3-0_6b": func() Shape {
-		return Shape{Family: "qwen3", Hidden: 1024, FF: 3072, Layers: 28, Heads: 16, KVHeads: 8, HeadDim: 128, Vocab: 151936,
-			RopeTheta: 1e6, MaxPositions: 40960, BFloat16: true}
-	},
-	"qwen2_5_vl-0_5b": func() Shape { // the decoder of Qwen2-0.5B with a tower of half the width; not released
-		s := qwenVision(12, 640, 1712, 8)
-		s.Hidden, s.FF, s.Layers, s.Heads, s.KVHeads, s.HeadDim, s.RopeSections = 896, 4864, 24, 14, 2, 64, [3]int{8, 12, 12}
-		return s
-	},
-	"qwen2_5_vl-3b": func() Shape {
-		s := qwenVision(32, 1280, 3420, 16)
-		s.Hidden, s.FF, s.Layers, s.Heads, s.KVHeads, s.HeadDim, s.RopeSections = 2048, 11008, 36, 16, 2, 128,
-			[3]int{16, 24, 24}
-		return s
-	},
-	"qwen3_5-0_8b":      func() Shape { return qwen35("qwen3_5") },
-	"qwen3_5_text-0_8b": func() Shape { return qwen35("qwen3_5_text") },
+var namedShapes = map[string]Shape{
+	"quickstart": Small(),
+	// SmolLM-135M
+	"llama-135m": {Family: "llama", Hidden: 576, FF: 1536, Layers: 30, Heads: 9, KVHeads: 3, HeadDim: 64, Vocab: 49152,
+		Eps: 1e-5, RopeTheta: 10000, MaxPositions: 2048},
+	"qwen2-0_5b": {Family: "qwen2", Hidden: 896, FF: 4864, Layers: 24, Heads: 14, KVHeads: 2, HeadDim: 64,
+		Vocab: 151936, RopeTheta: 1e6, MaxPositions: 32768, BFloat16: true},
+	"qwen3-0_6b": {Family: "qwen3", Hidden: 1024, FF: 3072, Layers: 28, Heads: 16, KVHeads: 8, HeadDim: 128,
+		Vocab: 151936, RopeTheta: 1e6, MaxPositions: 40960, BFloat16: true},
+	// the decoder of Qwen2-0.5B with a tower of half the width; not released
+	"qwen2_5_vl-0_5b": qwenVision(12, 640, 1712, 8, Shape{Hidden: 896, FF: 4864, Layers: 24, Heads: 14, KVHeads: 2,
+		HeadDim: 64, RopeSections: [3]int{8, 12, 12}}),
+	"qwen2_5_vl-3b": qwenVision(32, 1280, 3420, 16, Shape{Hidden: 2048, FF: 11008, Layers: 36, Heads: 16, KVHeads: 2,
+		HeadDim: 128, RopeSections: [3]int{16, 24, 24}}),
+	"qwen3_5-0_8b":      qwen35("qwen3_5"),
+	"qwen3_5_text-0_8b": qwen35("qwen3_5_text"),
 }
 
 // qwen35 is the released Qwen3.5-0.8B, or its decoder.
@@ -109,15 +98,13 @@ func qwen35(family string) Shape {
 	}
 }
 
-// qwenVision is the common part of the released Qwen2.5-VL models, with a tower of the
-// given size in which every fourth part ends with full attention.
-func qwenVision(depth, hidden, ff, heads int) Shape {
+// qwenVision adds the common part of the released Qwen2.5-VL models, with a tower of the
+// given size in which every fourth part ends with full attention, to a decoder.
+func qwenVision(depth, hidden, ff, heads int, s Shape) Shape {
 	c := processor.Qwen25VL()
-	s := Shape{
-		Vocab: 151936, RopeTheta: 1e6, MaxPositions: 128000, BFloat16: true,
-		VisionHidden: hidden, VisionFF: ff, VisionDepth: depth, VisionHeads: heads, Window: 112, Patch: 14,
-		Mean: c.Mean, Std: c.Std, MinPixels: c.MinPixels, MaxPixels: c.MaxPixels,
-	}
+	s.Vocab, s.RopeTheta, s.MaxPositions, s.BFloat16 = 151936, 1e6, 128000, true
+	s.VisionHidden, s.VisionFF, s.VisionDepth, s.VisionHeads = hidden, ff, depth, heads
+	s.Window, s.Patch, s.Mean, s.Std, s.MinPixels, s.MaxPixels = 112, 14, c.Mean, c.Std, c.MinPixels, c.MaxPixels
 	for i := 1; i <= 4; i++ {
 		s.FullBlocks = append(s.FullBlocks, i*depth/4-1)
 	}
@@ -129,11 +116,12 @@ func ShapeNames() []string { return slices.Sorted(maps.Keys(namedShapes)) }
 
 // Named returns a shape by its name.
 func Named(name string) (Shape, error) {
-	f, ok := namedShapes[name]
+	s, ok := namedShapes[name]
 	if !ok {
 		return Shape{}, fmt.Errorf("vlm: %w: found %q, must be one of %s", ErrShape, name, strings.Join(ShapeNames(), ", "))
 	}
-	return f(), nil
+	s.FullBlocks = slices.Clone(s.FullBlocks)
+	return s, nil
 }
 
 func (s Shape) processor() processor.Config {
@@ -201,7 +189,11 @@ func Config(s Shape, tok *tokenizer.Tokenizer) (map[string]any, error) {
 	}
 	if family == model.Qwen25VL {
 		maps.Copy(c, imageTokens(sp))
-		maps.Copy(c, s.visionConfig())
+		c["rope_scaling"] = map[string]any{"type": "mrope", "mrope_section": s.RopeSections}
+		c["vision_config"] = s.visionConfig(map[string]any{
+			"model_type": string(model.Qwen25VL), "hidden_act": "silu", "window_size": s.Window,
+			"fullatt_block_indexes": s.FullBlocks, "spatial_patch_size": s.Patch, "tokens_per_second": 2, "in_chans": 3,
+		})
 	}
 	return c, nil
 }
@@ -233,12 +225,10 @@ func (s Shape) qwen35Config(text map[string]any, sp tokenizer.Special) map[strin
 	delete(text, "architectures")
 	text["model_type"] = string(model.Qwen35Text)
 	maps.Copy(c, imageTokens(sp))
-	c["vision_config"] = map[string]any{
-		"model_type": string(model.Qwen35), "depth": s.VisionDepth, "hidden_size": s.VisionHidden,
-		"intermediate_size": s.VisionFF, "num_heads": s.VisionHeads, "out_hidden_size": s.Hidden,
-		"hidden_act": "gelu_pytorch_tanh", "patch_size": s.Patch, "spatial_merge_size": 2, "temporal_patch_size": 2,
-		"in_channels": 3, "num_position_embeddings": 2304, "deepstack_visual_indexes": []int{},
-	}
+	c["vision_config"] = s.visionConfig(map[string]any{
+		"model_type": string(model.Qwen35), "hidden_act": "gelu_pytorch_tanh", "num_position_embeddings": 2304,
+		"deepstack_visual_indexes": []int{},
+	})
 	return c
 }
 
@@ -250,17 +240,12 @@ func imageTokens(sp tokenizer.Special) map[string]any {
 	}
 }
 
-// visionConfig returns the additional keys of Qwen2.5-VL.
-func (s Shape) visionConfig() map[string]any {
-	return map[string]any{
-		"rope_scaling": map[string]any{"type": "mrope", "mrope_section": s.RopeSections},
-		"vision_config": map[string]any{
-			"model_type": string(model.Qwen25VL), "depth": s.VisionDepth, "hidden_size": s.VisionHidden,
-			"intermediate_size": s.VisionFF,
-			"num_heads":         s.VisionHeads, "window_size": s.Window, "fullatt_block_indexes": s.FullBlocks,
-			"out_hidden_size": s.Hidden,
-			"hidden_act":      "silu", "patch_size": s.Patch, "spatial_patch_size": s.Patch, "spatial_merge_size": 2,
-			"temporal_patch_size": 2, "tokens_per_second": 2, "in_channels": 3, "in_chans": 3,
-		},
-	}
+// visionConfig adds the keys of the vision tower that all families have.
+func (s Shape) visionConfig(c map[string]any) map[string]any {
+	maps.Copy(c, map[string]any{
+		"depth": s.VisionDepth, "hidden_size": s.VisionHidden, "intermediate_size": s.VisionFF,
+		"num_heads": s.VisionHeads, "out_hidden_size": s.Hidden, "patch_size": s.Patch, "spatial_merge_size": 2, "temporal_patch_size": 2,
+		"in_channels": 3,
+	})
+	return c
 }
