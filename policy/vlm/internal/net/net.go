@@ -89,20 +89,20 @@ type Trace struct {
 	Scope
 	Pack *Pack
 
-	tokens, pos, segment, imageRow, slot *device.Array
+	tokens, segment, imageRow, slot *device.Array
 
 	X        *device.Array // output of the last layer [positions, hidden]
 	Cos, sin *device.Array
 	Kept     [][]*device.Array // per layer
 
 	// vision tower
-	pixels, place, table, tableW *device.Array
-	vcos, vsin                   *device.Array
-	Vkept                        [][]*device.Array  // per block
-	Vout                         []*device.Array    // output of each block that a merger reads, by block
-	Images                       *device.Array      // merged tokens
-	Deep                         []*device.Array    // deepstack features, by level
-	layouts                      [2][]*device.Array // window, full
+	patches    []*device.Array // its inputs in program order
+	vcos, vsin *device.Array
+	Vkept      [][]*device.Array  // per block
+	Vout       []*device.Array    // output of each block that a merger reads, by block
+	Images     *device.Array      // merged tokens
+	Deep       []*device.Array    // deepstack features, by level
+	layouts    [2][]*device.Array // window, full
 }
 
 // Drop frees a trace, which may be nil or already freed.
@@ -126,12 +126,12 @@ func (n *Net) Forward(w *Parts, p *Pack, train bool) (*Trace, error) {
 func (n *Net) forwardInto(t *Trace, w *Parts, train bool) error {
 	p := t.Pack
 	t.tokens = Upload(&t.Scope, p.tokens)
-	t.pos = Upload(&t.Scope, p.pos, p.Size(), 3)
+	pos := Upload(&t.Scope, p.pos, p.Size(), 3)
 	t.segment = Upload(&t.Scope, p.Segment, p.bins, p.Length)
 	if t.Err != nil {
 		return t.Err
 	}
-	in := []*device.Array{t.tokens, t.pos}
+	in := []*device.Array{t.tokens, pos}
 	if p.Vision != nil {
 		if err := n.VisionForward(t, w, train && n.Reach.Vision); err != nil {
 			return err

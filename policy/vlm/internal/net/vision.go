@@ -23,29 +23,19 @@ func uploadLayout(s *Scope, g segments) []*device.Array {
 	return out
 }
 
-// patchInputs returns the vision tower's inputs in program order.
-func (t *Trace) patchInputs() []*device.Array {
-	in := []*device.Array{t.pixels, t.place}
-	if t.table != nil {
-		in = append(in, t.table, t.tableW)
-	}
-	return in
-}
-
 // VisionForward runs the vision tower's forward pass on the pack's images.
 func (n *Net) VisionForward(t *Trace, w *Parts, train bool) error {
 	v := t.Pack.Vision
-	t.pixels = Upload(&t.Scope, v.pixels(n.Cfg.Vision), v.patches, n.Cfg.Vision.PatchDim())
-	t.place = Upload(&t.Scope, v.place, v.patches, 2)
+	t.patches = []*device.Array{Upload(&t.Scope, v.pixels(n.Cfg.Vision), v.patches, n.Cfg.Vision.PatchDim()),
+		Upload(&t.Scope, v.place, v.patches, 2)}
 	if v.Table != nil {
-		t.table = Upload(&t.Scope, v.Table, v.patches, 4)
-		t.tableW = Upload(&t.Scope, v.TableW, v.patches, 4)
+		t.patches = append(t.patches, Upload(&t.Scope, v.Table, v.patches, 4), Upload(&t.Scope, v.TableW, v.patches, 4))
 	}
 	t.layouts = [2][]*device.Array{uploadLayout(&t.Scope, v.window), uploadLayout(&t.Scope, v.full)}
 	if t.Err != nil {
 		return t.Err
 	}
-	out, err := n.Run(n.patch(), w.Patch, t.patchInputs()...)
+	out, err := n.Run(n.patch(), w.Patch, t.patches...)
 	if err != nil {
 		return err
 	}
@@ -128,7 +118,7 @@ func (n *Net) visionBackward(w *Parts, g *Parts, t *Trace, dImages *device.Array
 	if !trained(n.Groups.Patch) {
 		return nil
 	}
-	g.Patch, err = n.RunBack(n.patchBack(&n.Groups.Patch), w.Patch, append(t.patchInputs(), dx), g.Patch)
+	g.Patch, err = n.RunBack(n.patchBack(&n.Groups.Patch), w.Patch, append(t.patches, dx), g.Patch)
 	return err
 }
 
