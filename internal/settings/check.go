@@ -9,11 +9,11 @@ import (
 // Check reports every value that the tags of its field refuse, see field.Checks.Tags. A value that stands for null
 // passes.
 func Check(c *field.Checks, v any) {
-	walk(v, func(path string, f leaf) {
+	for f := range fieldsOf(v).all {
 		if !f.isNull() {
-			c.Tags(path, f.Value, func(key string) string { return f.tag[key] })
+			c.Tags(f.path, f.Value, func(key string) string { return f.tag[key] })
 		}
-	})
+	}
 }
 
 // CheckCounts reports every count of a configuration above field.Most that c has no error about yet:

@@ -18,20 +18,20 @@ type Unused struct {
 // Null and empty are every value that is either; other values end at a comma, behind which a
 // sentence may explain.
 func Idle(v any) []Unused {
-	fields := index(v)
+	of := fieldsOf(v)
 	var out []Unused
-	walk(v, func(path string, f leaf) {
+	for f := range of.all {
 		for _, tag := range []string{"idle", "noted"} {
 			for sentence := range strings.SplitSeq(f.tag[tag], "; ") {
 				by, why, _ := strings.Cut(sentence, " ")
 				value, _, _ := strings.Cut(strings.TrimPrefix(why, "is "), ",")
-				if other, ok := fields[by]; ok && other.is(value) {
-					out = append(out, Unused{path, by, why, tag == "noted"})
+				if other, ok := of.leaf(by); ok && other.is(value) {
+					out = append(out, Unused{f.path, by, why, tag == "noted"})
 					break
 				}
 			}
 		}
-	})
+	}
 	return out
 }
 

@@ -15,17 +15,16 @@ import (
 // removed if they come from earlier sources.
 
 // setMap sets a map, or an entry of it, for the current source.
-func (l *Loader) setMap(owner, path string, value any) error {
-	f := l.fields[owner]
-	start, known := l.starts[owner]
+func (l *Loader) setMap(f leaf, path string, value any) error {
+	start, known := l.starts[f.path]
 	if !known || start.layer != l.layer {
 		m, _ := f.Interface().(map[string]any)
 		start = mapStart{m, l.layer}
 	}
-	defer func() { l.starts[owner] = start }()
+	defer func() { l.starts[f.path] = start }()
 	given, whole := value.(map[string]any)
 	names := []string{}
-	switch entry, below := strings.CutPrefix(path, owner+"."); {
+	switch entry, below := strings.CutPrefix(path, f.path+"."); {
 	case below:
 		name, _, _ := strings.Cut(entry, ".")
 		names = append(names, name)
@@ -38,16 +37,16 @@ func (l *Loader) setMap(owner, path string, value any) error {
 		start.value = nil
 	}
 	for _, name := range names {
-		l.entries[owner+"."+name] = l.layer
+		l.entries[f.path+"."+name] = l.layer
 	}
-	if err := assign(l.fields, path, value); err != nil {
+	if err := l.fields.assign(path, value); err != nil {
 		return err
 	}
 	m, _ := f.Interface().(map[string]any)
 	m, start.value = maps.Clone(m), maps.Clone(start.value)
 	for _, name := range names {
 		for _, other := range replaced(f.tag, name) {
-			if l.entries[owner+"."+other] < l.layer {
+			if l.entries[f.path+"."+other] < l.layer {
 				delete(m, other)
 				delete(start.value, other)
 			}

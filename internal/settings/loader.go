@@ -22,7 +22,7 @@ type Loader struct {
 	// errors otherwise.
 	Unknown func(path string, value any)
 
-	fields  map[string]leaf
+	fields
 	foreign []Foreign
 	refer   bool // references are resolved
 
@@ -58,7 +58,7 @@ type pending struct {
 // it uses texts with ${…} unchanged.
 func NewLoader(v any, foreign []Foreign) *Loader {
 	return &Loader{
-		fields: index(v), foreign: foreign, refer: foreign != nil,
+		fields: fieldsOf(v), foreign: foreign, refer: foreign != nil,
 		given: map[string]Given{}, pending: map[string]pending{}, others: map[string]pending{},
 		starts: map[string]mapStart{}, entries: map[string]int{},
 	}
@@ -92,8 +92,8 @@ func (l *Loader) YAML(name string, raw []byte) {
 		}
 		l.node(name, "", body)
 	}
-	for path := range l.fields {
-		if l.given[path].layer != l.layer {
+	for f := range l.all {
+		if l.given[f.path].layer != l.layer {
 			return
 		}
 	}
@@ -163,18 +163,18 @@ func (l *Loader) node(name, prefix string, node ast.Node) {
 // isParent reports whether a value holds the keys below a path, rather than being
 // that key's own.
 func (l *Loader) isParent(path string, value ast.Node) bool {
-	short := FindForeign(l.foreign, path)
+	section := l.sections[path]
 	switch value.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 	case *ast.NullNode:
-		return isSection(l.fields, path)
+		return section
 	default:
-		return isSection(l.fields, path) && short == nil
+		return section && FindForeign(l.foreign, path) == nil
 	}
-	if isSection(l.fields, path) {
-		return true
+	if _, ok := l.at[path]; ok || section {
+		return section
 	}
-	if _, ok := l.fields[path]; ok || (short != nil && short.Key == path) {
+	if short := FindForeign(l.foreign, path); short != nil && short.Key == path {
 		return false
 	}
 	return slices.ContainsFunc(l.foreign, func(f Foreign) bool { return leads(f.Key, path) })
@@ -198,7 +198,7 @@ func place(name string, n ast.Node) string {
 
 // assign sets a field, or keeps the value of a foreign key for Finish.
 func (l *Loader) assign(where, path string, value any) error {
-	if l.owner(path) == "" {
+	if _, ok := l.owner(path); !ok {
 		if f := FindForeign(l.foreign, path); f != nil {
 			if _, again := l.others[path]; !again {
 				l.order = append(l.order, path)
@@ -210,23 +210,9 @@ func (l *Loader) assign(where, path string, value any) error {
 			l.Unknown(path, value)
 			return nil
 		}
-		return unknown(l.fields, path, l.foreign...)
+		return l.unknown(path, l.foreign...)
 	}
 	return l.set(Given{Where: where, Name: path, Value: value, layer: l.layer}, path)
-}
-
-// owner is the field that a key belongs to: itself, or the map that it is an entry
-// of; "" if there is none.
-func (l *Loader) owner(path string) string {
-	if _, ok := l.fields[path]; ok {
-		return path
-	}
-	for known, f := range l.fields {
-		if strings.HasPrefix(path, known+".") && f.Kind() == reflect.Map {
-			return known
-		}
-	}
-	return ""
 }
 
 func (l *Loader) set(g Given, path string) error {
@@ -236,10 +222,10 @@ func (l *Loader) set(g Given, path string) error {
 		l.pending[path] = pending{g.Value, g.Where, g.layer}
 		return nil
 	}
-	if owner := l.owner(path); l.fields[owner].Kind() == reflect.Map {
-		return l.setMap(owner, path, g.Value)
+	if of, _ := l.owner(path); of.Kind() == reflect.Map {
+		return l.setMap(of, path, g.Value)
 	}
-	return assign(l.fields, path, g.Value)
+	return l.fields.assign(path, g.Value)
 }
 
 // Finish resolves references, applies aliases, and returns notes on keys without
@@ -252,7 +238,7 @@ func (l *Loader) Finish() ([]Note, map[string]Given, []error) {
 		p := l.pending[path]
 		value, err := l.resolve(p.value, []string{path})
 		if err == nil {
-			err = assign(l.fields, path, value)
+			err = l.fields.assign(path, value)
 		} else {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
@@ -317,7 +303,7 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 		return fmt.Errorf("%s is %s, but %s is %s (%s): they are two names of one setting", path, display(given), old.Name,
 			display(old.Value), old.Where)
 	}
-	if err := assign(l.fields, f.To, value); err != nil {
+	if err := l.fields.assign(f.To, value); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	delete(l.pending, f.To)

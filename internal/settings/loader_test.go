@@ -124,11 +124,11 @@ func TestNullStandsForTheValueOfTheTag(t *testing.T) {
 		Steps int    `yaml:"steps" null:"-1" unit:"steps"`
 		Dir   string `yaml:"dir" null:""`
 	}
-	require.NoError(t, settings.Load(&s, []byte("steps: 5\ndir: x")))
+	require.NoError(t, loadInto(&s, []byte("steps: 5\ndir: x")))
 	raw, err := settings.Marshal(&s)
 	require.NoError(t, err)
 	require.Equal(t, "steps: 5\ndir: x\n", string(raw))
-	require.NoError(t, settings.Load(&s, []byte("steps: null\ndir:")))
+	require.NoError(t, loadInto(&s, []byte("steps: null\ndir:")))
 	require.Equal(t, -1, s.Steps)
 	require.Empty(t, s.Dir)
 	raw, err = settings.Marshal(&s)

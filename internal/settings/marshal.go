@@ -29,7 +29,7 @@ func Marshal(v any) ([]byte, error) {
 func writeStruct(b *bytes.Buffer, v reflect.Value, indent string) error {
 	for name, f := range field.Named(v.Type(), "yaml") {
 		value := v.FieldByIndex(f.Index)
-		if (leaf{value, parseTags(f.Tag)}).isNull() {
+		if (leaf{value, &location{tag: parseTags(f.Tag)}}).isNull() {
 			value = reflect.Value{}
 		}
 		if err := writeEntry(b, name, value, indent); err != nil {

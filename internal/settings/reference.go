@@ -77,7 +77,7 @@ func (l *Loader) lookUp(name string, trail []string) (any, error) {
 	if p, ok := l.pending[name]; ok {
 		return l.resolve(p.value, trail)
 	}
-	if f, ok := l.fields[name]; ok {
+	if f, ok := l.leaf(name); ok {
 		if f.isNull() || f.Kind() == reflect.Pointer && f.IsNil() {
 			return nil, nil
 		}
@@ -99,7 +99,7 @@ func (l *Loader) lookUp(name string, trail []string) (any, error) {
 	if strings.Contains(name, ":") {
 		return nil, fmt.Errorf("${%s}: only other keys can be referred to", name)
 	}
-	return nil, fmt.Errorf("${%s}: %w", name, unknown(l.fields, name))
+	return nil, fmt.Errorf("${%s}: %w", name, l.unknown(name))
 }
 
 // choose is the value of a key, or the text after the comma if the key does not
@@ -108,7 +108,7 @@ func (l *Loader) choose(text string, trail []string) (any, error) {
 	name, otherwise, _ := strings.Cut(text, ",")
 	name = strings.TrimSpace(name)
 	_, other := l.others[name]
-	if _, known := l.fields[name]; known || other || FindForeign(l.foreign, name) != nil {
+	if _, known := l.at[name]; known || other || FindForeign(l.foreign, name) != nil {
 		value, err := l.lookUp(name, trail)
 		if value != nil || err != nil {
 			return value, err

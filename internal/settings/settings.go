@@ -37,20 +37,38 @@ type Key struct {
 // Keys lists the settings of the struct that v points to, in declaration order.
 func Keys(v any) []Key {
 	var out []Key
-	walk(v, func(path string, f leaf) {
-		k := Key{path, f.tag["doc"], f.tag["unit"], f.tag["owner"], f.tag["resume"], f.Interface()}
+	for f := range fieldsOf(v).all {
+		k := Key{f.path, f.tag["doc"], f.tag["unit"], f.tag["owner"], f.tag["resume"], f.Interface()}
 		if f.isNull() {
 			k.Value = nil
 		}
 		out = append(out, k)
-	})
+	}
 	return out
+}
+
+// Default gives the settings of the struct that v points to the values of their tags default, which are YAML.
+// Others stay as they are.
+func Default(v any) {
+	of := fieldsOf(v)
+	for f := range of.all {
+		value := f.fallback
+		if m, ok := value.(map[string]any); ok {
+			value = maps.Clone(m)
+		}
+		if value == nil {
+			continue
+		}
+		if err := of.assign(f.path, value); err != nil {
+			panic(fmt.Sprintf("settings: default: %v", err)) // declarations are constant
+		}
+	}
 }
 
 // leaf is a setting that can be set.
 type leaf struct {
 	reflect.Value
-	tag tags
+	*location
 }
 
 // isNull reports whether a field holds the value that its tag has for null.
@@ -79,21 +97,38 @@ func parseTags(text reflect.StructTag) tags {
 
 // location is where a setting is in a struct.
 type location struct {
-	path  string
-	index []int
-	tag   tags
+	path     string
+	index    []int
+	tag      tags
+	fallback any // by the tag default; nil for none
 }
 
-// locations has the []location of each reflect.Type: tags are long, and configurations are walked often.
-var locations sync.Map
+// shape has the settings of a type of structs.
+type shape struct {
+	list     []location
+	at       map[string]*location // by path
+	sections map[string]bool      // the paths of structs
+}
 
-func locationsOf(t reflect.Type) []location {
-	if known, ok := locations.Load(t); ok {
-		return known.([]location)
+// shapes has the *shape of each reflect.Type: tags are long, and configurations are walked often.
+var shapes sync.Map
+
+func shapeOf(t reflect.Type) *shape {
+	if known, ok := shapes.Load(t); ok {
+		return known.(*shape)
 	}
-	found := locate(t, location{}, "", nil)
-	locations.Store(t, found)
-	return found
+	s := &shape{locate(t, location{}, "", nil), map[string]*location{}, map[string]bool{}}
+	for i := range s.list {
+		l := &s.list[i]
+		s.at[l.path] = l
+		for at, c := range l.path {
+			if c == '.' {
+				s.sections[l.path[:at]] = true
+			}
+		}
+	}
+	shapes.Store(t, s)
+	return s
 }
 
 func locate(t reflect.Type, in location, outer reflect.StructTag, found []location) []location {
@@ -106,17 +141,50 @@ func locate(t reflect.Type, in location, outer reflect.StructTag, found []locati
 			continue
 		}
 		at.tag = parseTags(tag)
+		at.fallback, _ = safeyaml.Value([]byte(at.tag["default"])) // declarations are tested
 		found = append(found, at)
 	}
 	return found
 }
 
-// walk visits the leaves of the struct that v points to.
-func walk(v any, visit func(path string, f leaf)) {
+// fields are the settings of a struct.
+type fields struct {
+	*shape
+	of reflect.Value
+}
+
+// fieldsOf returns the settings of the struct that v points to.
+func fieldsOf(v any) fields {
 	s := reflect.ValueOf(v).Elem()
-	for _, p := range locationsOf(s.Type()) {
-		visit(p.path, leaf{s.FieldByIndex(p.index), p.tag})
+	return fields{shapeOf(s.Type()), s}
+}
+
+// all yields the settings in declaration order.
+func (f fields) all(yield func(leaf) bool) {
+	for i := range f.list {
+		if l := &f.list[i]; !yield(leaf{f.of.FieldByIndex(l.index), l}) {
+			return
+		}
 	}
+}
+
+// leaf returns the setting with a path.
+func (f fields) leaf(path string) (_ leaf, ok bool) {
+	l, ok := f.at[path]
+	if !ok {
+		return leaf{}, false
+	}
+	return leaf{f.of.FieldByIndex(l.index), l}, true
+}
+
+// owner returns the setting that a key belongs to: its own, or the map that it is an entry of.
+func (f fields) owner(path string) (_ leaf, ok bool) {
+	for at := path; at != ""; at = at[:max(0, strings.LastIndexByte(at, '.'))] {
+		if l, ok := f.leaf(at); ok && (at == path || l.Kind() == reflect.Map) {
+			return l, true
+		}
+	}
+	return leaf{}, false
 }
 
 // Load sets every key of a YAML document. All faults are reported at once.
@@ -129,29 +197,13 @@ func Load(v any, raw []byte) error {
 	return nil
 }
 
-func index(v any) map[string]leaf {
-	fields := map[string]leaf{}
-	walk(v, func(path string, f leaf) { fields[path] = f })
-	return fields
-}
-
-func isSection(fields map[string]leaf, path string) bool {
-	below := path + "."
-	for known := range fields {
-		if strings.HasPrefix(known, below) {
-			return true
-		}
-	}
-	return false
-}
-
 // unknown names the nearest key; of a field and a foreign key that are equally near,
 // it names the field.
-func unknown(fields map[string]leaf, path string, foreign ...Foreign) error {
-	names := slices.Sorted(maps.Keys(fields))
-	for _, f := range foreign {
-		if !strings.Contains(f.Key, "*") {
-			names = append(names, f.Key)
+func (f fields) unknown(path string, foreign ...Foreign) error {
+	names := slices.Sorted(maps.Keys(f.at))
+	for _, other := range foreign {
+		if !strings.Contains(other.Key, "*") {
+			names = append(names, other.Key)
 		}
 	}
 	return field.Unknown(path, names)
@@ -160,7 +212,7 @@ func unknown(fields map[string]leaf, path string, foreign ...Foreign) error {
 // Set gives one key a value as YAML or JSON decode it. Keys below a map setting
 // set its entry, with further dots entries of maps inside.
 func Set(v any, path string, value any) error {
-	if err := assign(index(v), path, value); err != nil {
+	if err := fieldsOf(v).assign(path, value); err != nil {
 		return fmt.Errorf("%w: %w", ErrSetting, err)
 	}
 	return nil
@@ -203,22 +255,22 @@ func unjoined(value any, text string) any {
 // Mappings below stand for nested structs. It returns all faults, in the order of
 // the keys.
 func Fill(v any, values map[string]any) []error {
-	return fill(index(v), "", values)
+	return fieldsOf(v).fill("", values)
 }
 
-func fill(fields map[string]leaf, prefix string, values map[string]any) []error {
+func (f fields) fill(prefix string, values map[string]any) []error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		path, value := prefix+name, values[name]
 		var keyed field.Checks
 		inner, ok := value.(map[string]any)
-		switch {
-		case ok && isSection(fields, path):
-			problems = append(problems, fill(fields, path+".", inner)...)
-		case isSection(fields, path):
+		switch section := f.sections[path]; {
+		case ok && section:
+			problems = append(problems, f.fill(path+".", inner)...)
+		case section:
 			problems = append(problems, field.Errorf("{%s} is %w", path, &field.Mismatch{Found: value, Want: "a mapping"}))
 		default:
-			if err := assign(fields, path, value); err != nil {
+			if err := f.assign(path, value); err != nil {
 				keyed.Add(path, err)
 			}
 		}
@@ -228,43 +280,40 @@ func fill(fields map[string]leaf, prefix string, values map[string]any) []error 
 }
 
 // assign sets a field, or an entry of a map field.
-func assign(fields map[string]leaf, path string, value any) error {
-	if f, ok := fields[path]; ok {
-		if _, off := f.tag["off"]; off && value == false {
-			value = nil
-		}
-		null, nullable := f.tag["null"]
-		if value == "" && (f.Kind() == reflect.Pointer || nullable && f.Kind() != reflect.String) {
-			value = nil // an empty text means unset, where the field can be unset
-		}
-		if nullable && value == nil {
-			if f.Kind() == reflect.String {
-				value = null
-			} else {
-				var err error
-				if value, err = safeyaml.Value([]byte(null)); err != nil {
-					return fmt.Errorf("%s: the value for null: %w", path, err)
-				}
-			}
-		}
-		if _, ok := f.tag["number"]; ok {
-			value = numberText(value)
-		}
-		return set(f.Value, path, value)
+func (f fields) assign(path string, value any) error {
+	of, ok := f.owner(path)
+	if !ok {
+		return f.unknown(path)
 	}
-	for known, f := range fields {
-		entry, below := strings.CutPrefix(path, known+".")
-		if !below || f.Kind() != reflect.Map {
-			continue
-		}
-		m, _ := f.Interface().(map[string]any)
-		m, err := with(m, strings.Split(entry, "."), value)
+	if of.path != path {
+		m, _ := of.Interface().(map[string]any)
+		m, err := with(m, strings.Split(path[len(of.path)+1:], "."), value)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		return set(f.Value, known, m)
+		return set(of.Value, of.path, m)
 	}
-	return unknown(fields, path)
+	if _, off := of.tag["off"]; off && value == false {
+		value = nil
+	}
+	null, nullable := of.tag["null"]
+	if value == "" && (of.Kind() == reflect.Pointer || nullable && of.Kind() != reflect.String) {
+		value = nil // an empty text means unset, where the field can be unset
+	}
+	if nullable && value == nil {
+		if of.Kind() == reflect.String {
+			value = null
+		} else {
+			var err error
+			if value, err = safeyaml.Value([]byte(null)); err != nil {
+				return fmt.Errorf("%s: the value for null: %w", path, err)
+			}
+		}
+	}
+	if _, ok := of.tag["number"]; ok {
+		value = numberText(value)
+	}
+	return set(of.Value, path, value)
 }
 
 // numberText turns a number into its text, for settings that take either.

@@ -1,6 +1,7 @@
 package settings_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -11,6 +12,16 @@ import (
 	"vagen/internal/safeyaml"
 	"vagen/internal/settings"
 )
+
+// loadInto sets every key of a YAML document.
+func loadInto(v any, raw []byte) error {
+	l := settings.NewLoader(v, nil)
+	l.YAML("", raw)
+	if _, _, problems := l.Finish(); len(problems) > 0 {
+		return fmt.Errorf("%w: %w", settings.ErrSetting, errors.Join(problems...))
+	}
+	return nil
+}
 
 // sample has a field of every kind that settings may have.
 type sample struct {
@@ -49,13 +60,13 @@ func TestNumbersStandForTextsWhereTheTagAllowsIt(t *testing.T) {
 		{"1_2", "1_2"}, {"'0.5_5,3'", "0.5_5,3"},
 	} {
 		var loaded, set either
-		require.NoError(t, settings.Load(&loaded, []byte("bounds: "+c.yaml)), c.yaml)
+		require.NoError(t, loadInto(&loaded, []byte("bounds: "+c.yaml)), c.yaml)
 		require.Equal(t, c.want, loaded.Bounds, c.yaml)
 		require.NoError(t, settings.Override(&set, "bounds="+c.yaml), c.yaml)
 		require.Equal(t, c.want, set.Bounds, c.yaml)
 	}
 	var e either
-	require.NoError(t, settings.Load(&e, []byte("rate: 1_0.5\ncount: 1_000")))
+	require.NoError(t, loadInto(&e, []byte("rate: 1_0.5\ncount: 1_000")))
 	require.Equal(t, either{Rate: 10.5, Count: 1000}, e)
 	require.ErrorContains(t, settings.Override(&e, "bounds=[1, 2]"), "must be a text")
 	require.ErrorContains(t, settings.Override(&e, "count=1_x"), "must be a whole number")
@@ -68,7 +79,7 @@ type deeper struct {
 func load(t *testing.T, yaml string) (sample, error) {
 	t.Helper()
 	var s sample
-	return s, settings.Load(&s, []byte(yaml))
+	return s, loadInto(&s, []byte(yaml))
 }
 
 func TestKeysAreListedInOrderOfDeclaration(t *testing.T) {
@@ -117,10 +128,10 @@ func TestWhatIsNotNamedStays(t *testing.T) {
 	s := sample{Name: "kept", Ratio: &ratio, Layers: []string{"a"}, Extra: map[string]any{"a": 1}, Hidden: 3, Loose: 4}
 	before := s
 	for _, yaml := range []string{"", "# nothing\n", "inner:\n", "inner: {}\n", "~", "---\n", "\xef\xbb\xbf"} {
-		require.NoError(t, settings.Load(&s, []byte(yaml)), "%q", yaml)
+		require.NoError(t, loadInto(&s, []byte(yaml)), "%q", yaml)
 		require.Equal(t, before, s, "%q", yaml)
 	}
-	require.NoError(t, settings.Load(&s, []byte("ratio: null\nlayers: ~\nextra:\n")))
+	require.NoError(t, loadInto(&s, []byte("ratio: null\nlayers: ~\nextra:\n")))
 	require.Equal(t, sample{Name: "kept", Hidden: 3, Loose: 4}, s, "null clears settings that may be empty")
 }
 
@@ -276,7 +287,7 @@ func roundTrip(t *testing.T, want sample) {
 	raw, err := settings.Marshal(&want)
 	require.NoError(t, err)
 	var got sample
-	require.NoError(t, settings.Load(&got, raw), "%s", raw)
+	require.NoError(t, loadInto(&got, raw), "%s", raw)
 	if want.Extra == nil && len(got.Extra) == 0 {
 		got.Extra = nil
 	}
@@ -301,7 +312,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var s sample
-		if err := settings.Load(&s, raw); err != nil {
+		if err := loadInto(&s, raw); err != nil {
 			return
 		}
 		comesBack(t, &s, raw)
@@ -316,7 +327,7 @@ func comesBack(t *testing.T, s *sample, from []byte) {
 		t.Fatalf("%q loads, but does not marshal: %v", from, err)
 	}
 	var again sample
-	if err := settings.Load(&again, once); err != nil {
+	if err := loadInto(&again, once); err != nil {
 		t.Fatalf("%q marshals as %q, which does not load: %v", from, once, err)
 	}
 	if twice, err := settings.Marshal(&again); err != nil || string(twice) != string(once) {
@@ -380,11 +391,34 @@ func TestHostileYAMLIsRefusedBeforeItCosts(t *testing.T) {
 		var o struct {
 			Options map[string]any `yaml:"options"`
 		}
-		require.ErrorIs(t, settings.Load(&o, []byte(text)), safeyaml.ErrLimit)
+		require.ErrorIs(t, loadInto(&o, []byte(text)), safeyaml.ErrLimit)
 		require.Nil(t, o.Options)
 	}
 	var o struct {
 		Options map[string]any `yaml:"options"`
 	}
 	require.ErrorIs(t, settings.Override(&o, "options.a="+deep), safeyaml.ErrLimit)
+}
+
+// TestDefaultsAreThoseOfTheTags: others stay as they are, and no two structs share a list, a map or a pointer.
+func TestDefaultsAreThoseOfTheTags(t *testing.T) {
+	type group struct {
+		Words []string `yaml:"words" default:"[a, b]"`
+		Most  *int     `yaml:"most" default:"3"`
+	}
+	type defaults struct {
+		Group  group          `yaml:"group"`
+		Rate   float64        `yaml:"rate" default:"1e-6"`
+		Bounds string         `yaml:"bounds" number:"" default:"2"`
+		More   map[string]any `yaml:"more" default:"{}"`
+		Plain  string         `yaml:"plain"`
+	}
+	a, b := defaults{Plain: "x"}, defaults{Plain: "x"}
+	settings.Default(&a)
+	three := 3
+	want := defaults{Group: group{[]string{"a", "b"}, &three}, Rate: 1e-6, Bounds: "2", More: map[string]any{}, Plain: "x"}
+	require.Equal(t, want, a)
+	a.Group.Words[0], *a.Group.Most, a.More["y"] = "z", 4, 5
+	settings.Default(&b)
+	require.Equal(t, want, b)
 }

@@ -19,7 +19,7 @@ func (c *Config) problems(r Registries) []error {
 	v := validator{}
 	checked := *c
 	if c.Run.Queue == "" { // then all of them have no effect
-		checked.Run.QueueOptions = defaultQueue()
+		checked.Run.QueueOptions = Default().Run.QueueOptions
 	}
 	settings.Check(&v.Checks, &checked)
 	v.ranges(c)

@@ -7,54 +7,35 @@ import (
 
 // ServersConfig names servers of vLLM or SGLang, and how they are used.
 type ServersConfig struct {
-	Addresses []string `yaml:"addresses" idle:"" doc:"base URLs of the servers, such as http://host:8000; with none, the model in this process generates the responses, or scores as the reference policy"`
+	Addresses []string `yaml:"addresses" default:"[]" idle:"" doc:"base URLs of the servers, such as http://host:8000; with none, the model in this process generates the responses, or scores as the reference policy"`
 	Model     string   `yaml:"model" null:"" doc:"name under which vLLM serves the base model; null is the only one that it serves"`
 	KeyEnv    string   `yaml:"api_key_env" null:"" doc:"environment variable with the servers' API key; null sends none"`
 
-	Timeout    float64 `yaml:"timeout" range:">0,1e6" must:"be above 0 and at most 1e6" unit:"seconds" doc:"time limit of a response, or of the scores of a row; one that takes longer is aborted and requested again"`
-	Attempts   int     `yaml:"attempts" count:"positive" doc:"how often a response is requested before its episode is lost, or the scores of a row before the run ends"`
-	InFlight   int     `yaml:"max_in_flight" count:"positive" doc:"requests that a server gets at a time; further ones wait"`
-	EjectAfter int     `yaml:"eject_after" count:"positive" doc:"failures in a row after which a server is not used until a probe succeeds"`
-	Startup    float64 `yaml:"start_timeout" range:"0,1e+06" unit:"seconds" doc:"how long the run waits at its start for servers that do not answer yet or are not ready, such as those that are loading a model; 0 asks them once"`
-	Outage     float64 `yaml:"outage_timeout" range:">0,1e6" must:"be above 0 and at most 1e6" unit:"seconds" doc:"how long requests wait when no server is healthy before the run ends"`
+	Timeout    float64 `yaml:"timeout" default:"600" range:">0,1e6" must:"be above 0 and at most 1e6" unit:"seconds" doc:"time limit of a response, or of the scores of a row; one that takes longer is aborted and requested again"`
+	Attempts   int     `yaml:"attempts" default:"6" count:"positive" doc:"how often a response is requested before its episode is lost, or the scores of a row before the run ends"`
+	InFlight   int     `yaml:"max_in_flight" default:"256" count:"positive" doc:"requests that a server gets at a time; further ones wait"`
+	EjectAfter int     `yaml:"eject_after" default:"3" count:"positive" doc:"failures in a row after which a server is not used until a probe succeeds"`
+	Startup    float64 `yaml:"start_timeout" default:"120" range:"0,1e+06" unit:"seconds" doc:"how long the run waits at its start for servers that do not answer yet or are not ready, such as those that are loading a model; 0 asks them once"`
+	Outage     float64 `yaml:"outage_timeout" default:"300" range:">0,1e6" must:"be above 0 and at most 1e6" unit:"seconds" doc:"how long requests wait when no server is healthy before the run ends"`
 }
 
 // EngineConfig names the servers that generate responses with actor_rollout_ref.rollout.name
 // vllm or sglang, and how they are used.
 type EngineConfig struct {
 	ServersConfig `yaml:",inline"`
-	SyncTimeout   float64 `yaml:"sync_timeout" range:">0,1e6" must:"be above 0 and at most 1e6" unit:"seconds" doc:"time limit for a server to load new weights"`
+	SyncTimeout   float64 `yaml:"sync_timeout" default:"600" range:">0,1e6" must:"be above 0 and at most 1e6" unit:"seconds" doc:"time limit for a server to load new weights"`
 
-	Mixed     string `yaml:"mixed_versions" oneof:"drop keep correct" doc:"what becomes of a response that other weights than the current ones wrote, wholly or in part: drop generates it again, keep uses it, correct uses it and needs algorithm.rollout_correction.rollout_is, whose importance weights correct its tokens"`
+	Mixed     string `yaml:"mixed_versions" default:"drop" oneof:"drop keep correct" doc:"what becomes of a response that other weights than the current ones wrote, wholly or in part: drop generates it again, keep uses it, correct uses it and needs algorithm.rollout_correction.rollout_is, whose importance weights correct its tokens"`
 	SyncDir   string `yaml:"sync_dir" null:"" doc:"folder for weights on their way to the servers, shared with them; null is the folder engine of the run"`
 	ServerDir string `yaml:"server_sync_dir" null:"" doc:"path of sync_dir as the servers see it; null is the same path"`
 
-	CheckResponses int     `yaml:"check_responses" count:"0" doc:"responses whose log-probs are compared with the learner's before training; 0 compares none"`
-	CheckLimit     float64 `yaml:"check_limit" idle:"actor_rollout_ref.rollout.engine.addresses is empty; actor_rollout_ref.rollout.engine.check_responses is 0" range:"0,1e+12" doc:"largest mean absolute difference of these log-probs with which the run starts"`
-}
-
-// The values of mixed_versions.
-const (
-	mixedDrop    = "drop"
-	mixedKeep    = "keep"
-	mixedCorrect = "correct"
-)
-
-func defaultServers() ServersConfig {
-	return ServersConfig{
-		Addresses: []string{}, Timeout: 600, Attempts: 6, InFlight: 256, EjectAfter: 3, Startup: 120, Outage: 300,
-	}
-}
-
-func defaultEngine() EngineConfig {
-	return EngineConfig{
-		ServersConfig: defaultServers(), SyncTimeout: 600, Mixed: mixedDrop, CheckResponses: 32, CheckLimit: 0.05,
-	}
+	CheckResponses int     `yaml:"check_responses" default:"32" count:"0" doc:"responses whose log-probs are compared with the learner's before training; 0 compares none"`
+	CheckLimit     float64 `yaml:"check_limit" default:"0.05" idle:"actor_rollout_ref.rollout.engine.addresses is empty; actor_rollout_ref.rollout.engine.check_responses is 0" range:"0,1e+12" doc:"largest mean absolute difference of these log-probs with which the run starts"`
 }
 
 // RefEngineConfig names the servers of a model that takes the place of the reference policy.
 type RefEngineConfig struct {
-	Name          string `yaml:"name" oneof:"vllm sglang" doc:"program of the servers: vllm or sglang"`
+	Name          string `yaml:"name" default:"vllm" oneof:"vllm sglang" doc:"program of the servers: vllm or sglang"`
 	ServersConfig `yaml:",inline"`
 }
 
@@ -118,7 +99,7 @@ func (v *validator) engine(c *Config) {
 		v.Say("{%s.addresses} has %d servers, but {actor_rollout_ref.rollout.name} is %s, must be vllm or sglang", EngineKey,
 			len(e.Addresses), r.Name)
 	}
-	if e.Mixed == mixedCorrect && c.Algorithm.Correction.Level == nil {
+	if e.Mixed == "correct" && c.Algorithm.Correction.Level == nil {
 		v.Say("{%s.mixed_versions} is correct, but {algorithm.rollout_correction.rollout_is} is null: set it to token or sequence", EngineKey)
 	}
 	if r.Thinking > 0 {

@@ -30,6 +30,11 @@ func (b *baseSources) read(environment string) (err error) {
 	return err
 }
 
+// any reports whether there are sources.
+func (b *baseSources) any() bool {
+	return b.preset != "" || b.given != nil || vagen.Document(b.system, b.played) != nil
+}
+
 // loader returns a loader of c that has read the sources.
 func (b *baseSources) loader(c *Config) *settings.Loader {
 	l := settings.NewLoader(c, vagen.Keys())

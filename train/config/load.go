@@ -132,26 +132,29 @@ func (s Source) read(system string) (loaded, error) {
 			return in, err
 		}
 	}
-	fill := func(c *Config, b baseSources) *settings.Loader {
-		l := b.loader(c)
+	under := baseSources{preset: s.Preset, system: system}
+	if err := under.read(""); err != nil {
+		return in, err
+	}
+	fill := func() {
+		in.config = Default()
+		l := under.loader(&in.config)
 		if s.Path != "" {
 			l.YAML(s.Path, raw)
 		}
 		l.Overrides(s.Overrides)
-		return l
+		in.notes, in.given, in.problems = l.Finish()
 	}
-	probe, under := Default(), baseSources{preset: s.Preset, system: system}
-	if err := under.read(""); err != nil {
-		return in, err
-	}
-	fill(&probe, under).Finish()
+	fill()
 	if system == "" { // the source's own value of system
-		under.system = probe.System
+		under.system = in.config.System
 	}
-	if err := under.environment(&probe); err != nil {
+	if err := under.environment(&in.config); err != nil {
 		return in, err
 	}
-	in.notes, in.given, in.problems = fill(&in.config, under).Finish()
+	if under.any() { // which may depend on what the source says
+		fill()
+	}
 	in.base = Default()
 	under.loader(&in.base).Finish() // its errors are already in problems
 	in.base.Algorithm.Estimator = in.base.estimatorName()

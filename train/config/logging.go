@@ -14,12 +14,12 @@ import (
 
 // LoggingConfig is the part of TrainerConfig that sets what a run logs, and where.
 type LoggingConfig struct {
-	Logger     []string `yaml:"logger" oneof:"console jsonl tensorboard prometheus mlflow wandb" resume:"free" doc:"destinations of metrics: console, jsonl, tensorboard, prometheus, mlflow. metrics.jsonl is always written, because resuming needs it; wandb is accepted with a note and writes nothing, see docs/results.md"`
-	Prometheus string   `yaml:"prometheus_address" resume:"free" doc:"host:port of the /metrics endpoint, when logger has prometheus"`
+	Logger     []string `yaml:"logger" default:"[console, jsonl]" oneof:"console jsonl tensorboard prometheus mlflow wandb" resume:"free" doc:"destinations of metrics: console, jsonl, tensorboard, prometheus, mlflow. metrics.jsonl is always written, because resuming needs it; wandb is accepted with a note and writes nothing, see docs/results.md"`
+	Prometheus string   `yaml:"prometheus_address" default:"localhost:9464" resume:"free" doc:"host:port of the /metrics endpoint, when logger has prometheus"`
 
-	LogEpisodes int     `yaml:"log_val_generations" count:"0" resume:"free" doc:"number of validation episodes to save with their images, selected by val_log_select; 0 is none"`
-	ValSelect   string  `yaml:"val_log_select" oneof:"balanced first failures successes worst best" noted:"trainer.log_val_generations is 0" resume:"free" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
-	ValRatio    float64 `yaml:"val_log_success_ratio" noted:"trainer.log_val_generations is 0" range:"0,1" resume:"free" doc:"target share of successes for balanced, in [0, 1]"`
+	LogEpisodes int     `yaml:"log_val_generations" default:"4" count:"0" resume:"free" doc:"number of validation episodes to save with their images, selected by val_log_select; 0 is none"`
+	ValSelect   string  `yaml:"val_log_select" default:"balanced" oneof:"balanced first failures successes worst best" noted:"trainer.log_val_generations is 0" resume:"free" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
+	ValRatio    float64 `yaml:"val_log_success_ratio" default:"0.5" noted:"trainer.log_val_generations is 0" range:"0,1" resume:"free" doc:"target share of successes for balanced, in [0, 1]"`
 
 	RolloutDir    *string        `yaml:"rollout_data_dir" doc:"folder for the episodes of every training step, step_<n>.parquet each; null writes none"`
 	RolloutScores bool           `yaml:"rollout_data_scores" resume:"free" doc:"record what every training step computed for each token, in step_<n>.scores.parquet in rollout_data_dir: old and reference log-probs, values, entropy, rewards, advantages, returns and masks. Costs about 10 bytes per token of an episode (22 per token of a response, 0 per other token); needs rollout_data_dir"`
@@ -31,17 +31,9 @@ type LoggingConfig struct {
 // rollout_data_dir and validation_data_dir.
 type LogImageConfig struct {
 	Enable     bool `yaml:"enable" doc:"store images as PNG files in the folder images next to the episodes of rollout_data_dir and validation_data_dir, each once, named by a hash of its content; otherwise only the names are stored"`
-	MaxPending int  `yaml:"max_pending" count:"positive" resume:"free" doc:"steps whose episodes may wait to be written while training continues; training waits when there are more"`
+	MaxPending int  `yaml:"max_pending" default:"2" count:"positive" resume:"free" doc:"steps whose episodes may wait to be written while training continues; training waits when there are more"`
 	Level      int  `yaml:"png_compress_level" noted:"trainer.log_image.enable is false" range:"0,9" must:"be from 0 to 9" doc:"PNG compression: 0 (none), 1 (fastest), 2 to 8 (default) or 9 (smallest)"`
 	Quota      int  `yaml:"disk_quota_mb" count:"0" noted:"trainer.log_image.enable is false" doc:"maximum megabytes of images in a folder; further images are not stored, with a warning. 0 is no limit"`
-}
-
-func defaultLogging() LoggingConfig {
-	return LoggingConfig{
-		Logger: []string{LogConsole, LogJSONL}, Prometheus: "localhost:9464",
-		LogEpisodes: 4, ValSelect: string(rollout.ChooseBalanced), ValRatio: 0.5,
-		LogImage: LogImageConfig{MaxPending: 2},
-	}
 }
 
 // The values of trainer.logger.
@@ -78,14 +70,19 @@ func (c *LoggingConfig) Shown(ts []*rollout.Trajectory) ([]*rollout.Trajectory, 
 	return out, nil
 }
 
+// once checks that a list has no entry twice.
+func (v *validator) once(key string, list []string) {
+	for i, name := range list {
+		if slices.Contains(list[:i], name) {
+			v.Say("{%s} has %s twice", key, name)
+		}
+	}
+}
+
 // logging checks the settings of logging.
 func (v *validator) logging(c *Config) {
 	t := &c.Trainer
-	for i, name := range t.Logger {
-		if slices.Contains(t.Logger[:i], name) {
-			v.Say("{trainer.logger} has %s twice", name)
-		}
-	}
+	v.once("trainer.logger", t.Logger)
 	if t.Logs(LogPrometheus) {
 		if _, port, err := net.SplitHostPort(t.Prometheus); err != nil {
 			v.Say("{trainer.prometheus_address} is %q, must be host:port: %w", t.Prometheus, err)

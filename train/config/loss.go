@@ -12,10 +12,10 @@ import (
 
 // PolicyLossConfig selects the policy loss and has the settings of single losses.
 type PolicyLossConfig struct {
-	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po; opd, ref_kl and sdft learn from a teacher"`
+	Mode        string `yaml:"loss_mode" default:"vanilla" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po; opd, ref_kl and sdft learn from a teacher"`
 	Skip        int    `yaml:"num_loss_tokens_to_skip" count:"0" doc:"sdft: so many tokens with a loss are left out where each row begins; TRL has 0, the tinker cookbook 3 (skip_first_n_tokens)"`
 	loss.Single `yaml:",inline"`
-	CorrectKL   bool `yaml:"use_bias_correction_kl" idle:"actor_rollout_ref.actor.use_kl_loss is false" doc:"luspo: multiply the KL loss of a row by the row's ratio, with its gradient, inside the policy loss"`
+	CorrectKL   bool `yaml:"use_bias_correction_kl" default:"true" idle:"actor_rollout_ref.actor.use_kl_loss is false" doc:"luspo: multiply the KL loss of a row by the row's ratio, with its gradient, inside the policy loss"`
 }
 
 // taught reports whether the loss learns from a teacher.
@@ -70,7 +70,7 @@ func (l *PolicyLossConfig) sinceSampling() bool {
 // those of training.
 type CorrectionConfig struct {
 	Level      *string `yaml:"rollout_is" doc:"importance weights for the difference between sampling and training log-probs: token, sequence, or null for none"`
-	Threshold  string  `yaml:"rollout_is_threshold" number:"" idle:"algorithm.rollout_correction.rollout_is is null" doc:"larger importance weights are truncated to this; lower_upper, such as 0.5_5.0, drops those outside"`
+	Threshold  string  `yaml:"rollout_is_threshold" default:"2" number:"" idle:"algorithm.rollout_correction.rollout_is is null" doc:"larger importance weights are truncated to this; lower_upper, such as 0.5_5.0, drops those outside"`
 	Normalize  bool    `yaml:"rollout_is_batch_normalize" idle:"algorithm.rollout_correction.rollout_is is null" doc:"divide importance weights by their mean"`
 	Reject     *string `yaml:"rollout_rs" doc:"drop tokens or rows whose sampling and training log-probs differ too much: token_k1, seq_mean_k3, …, separated by commas; null for none"`
 	Thresholds *string `yaml:"rollout_rs_threshold" number:"" idle:"algorithm.rollout_correction.rollout_rs is null" doc:"maximum divergence, a number for all or one for each of rollout_rs, separated by commas; for k1 also lower_upper, such as 0.5_2.0"`

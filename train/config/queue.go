@@ -8,11 +8,11 @@ import (
 
 // QueueConfig says how trainer and workers use the queue in run.queue.
 type QueueConfig struct {
-	Name      string  `yaml:"name" doc:"tells several runs on one server apart; workers need the same"`
-	Listen    string  `yaml:"listen" doc:"embedded: address on which the server expects workers, as host:port. One that other machines can reach needs key_env"`
-	Lease     float64 `yaml:"lease" range:"0.1,1e6" unit:"seconds" doc:"time after which an episode is given to another worker if its worker is not heard of"`
-	Tries     int     `yaml:"tries" count:"positive" resume:"" doc:"how often an episode may end or fail its worker before it becomes unusable; a worker that is not heard of for lease seconds counts as ended"`
-	NoWorkers float64 `yaml:"no_worker_timeout" range:"0,1e6" unit:"seconds" doc:"if workers ended with an error, such as servers that they cannot reach: time without a result after which the run ends with that error if no worker is left. Workers may start later or be replaced within it. 0 waits for ever, as does a run whose workers reported no error"`
+	Name      string  `yaml:"name" default:"vagen" doc:"tells several runs on one server apart; workers need the same"`
+	Listen    string  `yaml:"listen" default:"127.0.0.1:4222" doc:"embedded: address on which the server expects workers, as host:port. One that other machines can reach needs key_env"`
+	Lease     float64 `yaml:"lease" default:"30" range:"0.1,1e6" unit:"seconds" doc:"time after which an episode is given to another worker if its worker is not heard of"`
+	Tries     int     `yaml:"tries" default:"3" count:"positive" resume:"" doc:"how often an episode may end or fail its worker before it becomes unusable; a worker that is not heard of for lease seconds counts as ended"`
+	NoWorkers float64 `yaml:"no_worker_timeout" default:"120" range:"0,1e6" unit:"seconds" doc:"if workers ended with an error, such as servers that they cannot reach: time without a result after which the run ends with that error if no worker is left. Workers may start later or be replaced within it. 0 waits for ever, as does a run whose workers reported no error"`
 	Sync      bool    `yaml:"sync" doc:"embedded: write every result to disk before it is confirmed. Otherwise a power failure may cost results of the last minutes, whose episodes are played again"`
 
 	Creds   string `yaml:"creds" null:"" doc:"file with credentials in NATS's format"`
@@ -27,10 +27,6 @@ type QueueConfig struct {
 const QueueEmbedded = "embedded"
 
 const queueKey = "run.queue_options"
-
-func defaultQueue() QueueConfig {
-	return QueueConfig{Name: "vagen", Listen: "127.0.0.1:4222", Lease: 30, Tries: 3, NoWorkers: 120}
-}
 
 var queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 

@@ -12,8 +12,8 @@ import (
 // package rollout/filter.
 type FilterConfig struct {
 	Enable   bool           `yaml:"enable" doc:"drop groups of episodes with little learning signal before the update"`
-	Name     string         `yaml:"name" noted:"filter.enable is false" doc:"filter by name: reward_variance, reward_variance_top_k, reward_variance_top_p, reward_variance_min_p, drop_equal (dapo), none"`
-	Settings map[string]any `yaml:"filter_kwargs" noted:"filter.enable is false" doc:"settings of the filter; a mapping adds to that of a preset, and null removes a setting"`
+	Name     string         `yaml:"name" default:"reward_variance_top_p" noted:"filter.enable is false" doc:"filter by name: reward_variance, reward_variance_top_k, reward_variance_top_p, reward_variance_min_p, drop_equal (dapo), none"`
+	Settings map[string]any `yaml:"filter_kwargs" default:"{}" noted:"filter.enable is false" doc:"settings of the filter; a mapping adds to that of a preset, and null removes a setting"`
 }
 
 // RewardConfig sets how rewards are clipped and normalised before the estimator gets
@@ -21,26 +21,20 @@ type FilterConfig struct {
 // use_multi_turn_reward false that of the episode, with section_end that of a section.
 // A block state_reward in env.config overrides credit_site and aggregation.
 type RewardConfig struct {
-	Site      string   `yaml:"credit_site" oneof:"turn_end section_end" doc:"token that gets the reward for a section of a response, such as observation: turn_end, or section_end for the section's last token"`
-	Aggregate string   `yaml:"aggregation" oneof:"per_turn episode_mean" doc:"how state rewards of turns are combined: per_turn keeps each turn's reward; episode_mean replaces them by their mean over the turns, times the maximum number of turns"`
+	Site      string   `yaml:"credit_site" default:"turn_end" oneof:"turn_end section_end" doc:"token that gets the reward for a section of a response, such as observation: turn_end, or section_end for the section's last token"`
+	Aggregate string   `yaml:"aggregation" default:"per_turn" oneof:"per_turn episode_mean" doc:"how state rewards of turns are combined: per_turn keeps each turn's reward; episode_mean replaces them by their mean over the turns, times the maximum number of turns"`
 	ClipLow   *float64 `yaml:"clip_low" range:"-1e+12,1e+12" doc:"smallest reward; null is no bound"`
 	ClipHigh  *float64 `yaml:"clip_high" range:"-1e+12,1e+12" doc:"largest reward; null is no bound"`
-	Normalize string   `yaml:"normalize" oneof:"none batch group environment" doc:"divide rewards by their standard deviation over the batch, group or environment; none disables it"`
+	Normalize string   `yaml:"normalize" default:"none" oneof:"none batch group environment" doc:"divide rewards by their standard deviation over the batch, group or environment; none disables it"`
 	Center    bool     `yaml:"center" idle:"reward.normalize is none" doc:"also subtract the mean"`
 	Running   bool     `yaml:"running" idle:"reward.normalize is none" doc:"use the statistics of all steps so far instead of the current step's"`
-	Epsilon   float64  `yaml:"epsilon" range:"0,1e+12" idle:"reward.normalize is none" doc:"added to the standard deviation"`
+	Epsilon   float64  `yaml:"epsilon" default:"1e-8" range:"0,1e+12" idle:"reward.normalize is none" doc:"added to the standard deviation"`
 	Limit     float64  `yaml:"limit" range:"0,1e+12" idle:"reward.normalize is none" doc:"normalised rewards are clipped to ± this; 0 is no bound"`
 }
 
-// The values of credit_site.
+// SectionEnd is a value of credit_site, EpisodeMean one of aggregation.
 const (
-	turnEnd    = judge.TurnEnd
-	SectionEnd = judge.SectionEnd
-)
-
-// The values of aggregation.
-const (
-	perTurn     = judge.PerTurn
+	SectionEnd  = judge.SectionEnd
 	EpisodeMean = judge.EpisodeMean
 )
 

@@ -1,46 +1,42 @@
 package config
 
-import (
-	"vagen/policy/loss"
-)
-
 // SFTConfig sets the supervised stage: its data, which of their tokens are learned, and its
 // optimiser. Fields are read only if trainer.stage has sft.
 type SFTConfig struct {
-	TrainFiles  []string `yaml:"train_files" doc:"files of examples: conversations in .jsonl or .parquet, or episodes that a run wrote to trainer.rollout_data_dir, which are recognised by their columns"`
-	ValFiles    []string `yaml:"val_files" doc:"files of examples that only sft/val_loss is computed on"`
-	ValFraction float64  `yaml:"val_fraction" range:"0,0.9" doc:"share of the examples that is held out for sft/val_loss if val_files is empty, lessons as a whole; 0 holds out none"`
+	TrainFiles  []string `yaml:"train_files" default:"[]" doc:"files of examples: conversations in .jsonl or .parquet, or episodes that a run wrote to trainer.rollout_data_dir, which are recognised by their columns"`
+	ValFiles    []string `yaml:"val_files" default:"[]" doc:"files of examples that only sft/val_loss is computed on"`
+	ValFraction float64  `yaml:"val_fraction" default:"0.05" range:"0,0.9" doc:"share of the examples that is held out for sft/val_loss if val_files is empty, lessons as a whole; 0 holds out none"`
 
-	Messages string `yaml:"messages_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the messages of a conversation"`
-	Prompt   string `yaml:"prompt_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the prompt, a text or messages, in files without messages_key; a dot separates the parts of nested columns"`
-	Response string `yaml:"response_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the response to prompt_key"`
-	Images   string `yaml:"images_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the images of a conversation, for the marks <image> in its texts in order"`
+	Messages string `yaml:"messages_key" default:"messages" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the messages of a conversation"`
+	Prompt   string `yaml:"prompt_key" default:"prompt" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the prompt, a text or messages, in files without messages_key; a dot separates the parts of nested columns"`
+	Response string `yaml:"response_key" default:"response" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the response to prompt_key"`
+	Images   string `yaml:"images_key" default:"images" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the images of a conversation, for the marks <image> in its texts in order"`
 
-	Episodes  string   `yaml:"episodes" oneof:"success all" noted:"trainer.stage is rl; sft.train_files is empty" doc:"recorded episodes to learn from: success or all"`
+	Episodes  string   `yaml:"episodes" default:"success" oneof:"success all" noted:"trainer.stage is rl; sft.train_files is empty" doc:"recorded episodes to learn from: success or all"`
 	MinReturn *float64 `yaml:"min_return" range:"-1.7976931348623157e308,1.7976931348623157e308" must:"be finite" noted:"trainer.stage is rl; sft.train_files is empty" doc:"minimum return of recorded episodes to learn from; null is no minimum"`
 
 	Lessons LessonConfig `yaml:"lessons" noted:"trainer.stage is rl; sft.lessons.teacher is empty"`
 
-	Turns      string `yaml:"turns" oneof:"all first last" doc:"assistant messages that are learned: all, first or last of a conversation. The others, and the messages of other roles, are context without a loss"`
+	Turns      string `yaml:"turns" default:"all" oneof:"all first last" doc:"assistant messages that are learned: all, first or last of a conversation. The others, and the messages of other roles, are context without a loss"`
 	MaxLength  int    `yaml:"max_length" count:"0" unit:"tokens" doc:"maximum length of an example; 0 is no limit besides the model's"`
-	Truncation string `yaml:"truncation" oneof:"error drop right" noted:"trainer.stage is rl; sft.max_length is 0" doc:"handling of longer examples: error, drop, or right, which leaves out the turns at the end that do not fit"`
+	Truncation string `yaml:"truncation" default:"error" oneof:"error drop right" noted:"trainer.stage is rl; sft.max_length is 0" doc:"handling of longer examples: error, drop, or right, which leaves out the turns at the end that do not fit"`
 
-	Batch       int         `yaml:"train_batch_size" count:"positive,4194304" doc:"examples per optimiser step; several short ones share a sequence of a micro-batch, without attending to each other"`
-	Shuffle     bool        `yaml:"shuffle" doc:"shuffle the examples in every epoch"`
-	Aggregation string      `yaml:"loss_agg_mode" oneof:"token-mean seq-mean-token-mean token-count" doc:"how the tokens of a batch are averaged: token-mean, which divides by the sum of their weights, seq-mean-token-mean, in which every example has the same weight, or token-count, which divides by the number of tokens with a weight, as prime-rl, so that equal weights scale the loss"`
-	Loss        string      `yaml:"loss_type" oneof:"nll dft" doc:"loss of a token: nll, its negative log-prob, or dft, that times its probability, so that unlikely tokens are learned less"`
+	Batch       int         `yaml:"train_batch_size" default:"32" count:"positive,4194304" doc:"examples per optimiser step; several short ones share a sequence of a micro-batch, without attending to each other"`
+	Shuffle     bool        `yaml:"shuffle" default:"true" doc:"shuffle the examples in every epoch"`
+	Aggregation string      `yaml:"loss_agg_mode" default:"token-mean" oneof:"token-mean seq-mean-token-mean token-count" doc:"how the tokens of a batch are averaged: token-mean, which divides by the sum of their weights, seq-mean-token-mean, in which every example has the same weight, or token-count, which divides by the number of tokens with a weight, as prime-rl, so that equal weights scale the loss"`
+	Loss        string      `yaml:"loss_type" default:"nll" oneof:"nll dft" doc:"loss of a token: nll, its negative log-prob, or dft, that times its probability, so that unlikely tokens are learned less"`
 	Optim       OptimConfig `yaml:"optim"`
-	GradClip    float64     `yaml:"grad_clip" range:"0,1e+12" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
-	Steps       int         `yaml:"total_training_steps" null:"-1" count:"positive" doc:"optimiser steps of the supervised stage; null makes total_epochs passes over the examples"`
-	Epochs      int         `yaml:"total_epochs" count:"positive" doc:"passes over the examples if total_training_steps is null. Those that sft.truncation drops, or that have no token with a weight, count too, so that there are a few more passes"`
-	TestFreq    int         `yaml:"test_freq" doc:"compute sft/val_loss every test_freq steps, before the first step and after the last one; 0 or less disables it, but not val_fraction"`
+	GradClip    float64     `yaml:"grad_clip" default:"1" range:"0,1e+12" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
+	Steps       int         `yaml:"total_training_steps" default:"-1" null:"-1" count:"positive" doc:"optimiser steps of the supervised stage; null makes total_epochs passes over the examples"`
+	Epochs      int         `yaml:"total_epochs" default:"1" count:"positive" doc:"passes over the examples if total_training_steps is null. Those that sft.truncation drops, or that have no token with a weight, count too, so that there are a few more passes"`
+	TestFreq    int         `yaml:"test_freq" default:"20" doc:"compute sft/val_loss every test_freq steps, before the first step and after the last one; 0 or less disables it, but not val_fraction"`
 	SaveFreq    int         `yaml:"save_freq" doc:"save a checkpoint every save_freq steps and at the end; 0 saves only at the end, -1 never"`
 }
 
 // LessonConfig sets episodes of env.name that a script plays.
 type LessonConfig struct {
 	Teacher   string  `yaml:"teacher" null:"" noted:"trainer.stage is rl" doc:"script of the environment that plays the lessons, such as shortest_path of frozenlake, sokoban and navigation; empty plays none. An unknown name is an error that lists those of the environment"`
-	Episodes  int     `yaml:"episodes" count:"positive,4194304" doc:"number of episodes"`
+	Episodes  int     `yaml:"episodes" default:"512" count:"positive,4194304" doc:"number of episodes"`
 	Noise     float64 `yaml:"noise" range:"0,1" doc:"probability that a move is random instead, so that the lessons also show how to continue from poor states; in [0, 1]"`
 	MaxTurns  int     `yaml:"max_turns" count:"0" doc:"maximum turns of a lesson; 0 uses rollout_manager.max_turns"`
 	FirstSeed *int64  `yaml:"first_seed" range:"-2305843009213693952,2305843009213693952" must:"be in [-2^61, 2^61]" doc:"seed of the first level; null uses the levels directly before env.train_seed, which neither training nor validation plays"`
@@ -93,7 +89,7 @@ func (c *Config) Supervised() Config {
 // for the model that the stage wrote to a folder.
 func (c *Config) Reinforced(model string) Config {
 	r := *c
-	r.Trainer.Stage, r.SFT, r.Agent.Model.Path = StageRL, defaultSFT(), model
+	r.Trainer.Stage, r.SFT, r.Agent.Model.Path = StageRL, Default().SFT, model
 	return r
 }
 
@@ -104,19 +100,6 @@ func (c *Config) frequencies() (group string, test, save int) {
 		return "sft", c.SFT.TestFreq, c.SFT.SaveFreq
 	}
 	return "trainer", c.Trainer.TestFreq, c.Trainer.SaveFreq
-}
-
-func defaultSFT() SFTConfig {
-	o := defaultOptim(1e-5)
-	o.WarmupRatio, o.Style, o.MinRatio = 0.05, "cosine", 0.1
-	return SFTConfig{
-		TrainFiles: []string{}, ValFiles: []string{}, ValFraction: 0.05,
-		Messages: "messages", Prompt: "prompt", Response: "response", Images: "images",
-		Episodes: EpisodesSuccess, Lessons: LessonConfig{Episodes: 512},
-		Turns: TurnsAll, Truncation: TruncationError,
-		Batch: 32, Shuffle: true, Aggregation: string(loss.TokenMean), Loss: "nll", Optim: o, GradClip: 1,
-		Steps: StepsFromEpochs, Epochs: 1, TestFreq: 20,
-	}
 }
 
 // supervised checks group sft and trainer.stage.

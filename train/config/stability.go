@@ -25,16 +25,16 @@ type StabilityConfig struct {
 // a twentieth of the mean.
 type SpikeConfig struct {
 	Metric       string  `yaml:"metric" null:"" doc:"metric of training steps to watch, such as actor/grad_norm or critic/vf_loss; empty disables it"`
-	Window       int     `yaml:"window" count:"positive" idle:"stability.spike.metric is null" doc:"number of previous steps to compare with; nothing is detected before half of them exist"`
-	Deviations   float64 `yaml:"deviations" range:"1,1e+12" idle:"stability.spike.metric is null" doc:"distance from the mean of the window, in standard deviations, that is a spike"`
-	Action       string  `yaml:"action" oneof:"warn rollback stop" idle:"stability.spike.metric is null" doc:"warn, rollback (return to the newest checkpoint and continue with other episodes) or stop"`
-	MaxRollbacks int     `yaml:"max_rollbacks" count:"0" idle:"stability.spike.metric is null; stability.spike.action is warn; stability.spike.action is stop" doc:"maximum rollbacks of a run; another spike stops it"`
+	Window       int     `yaml:"window" default:"20" count:"positive" idle:"stability.spike.metric is null" doc:"number of previous steps to compare with; nothing is detected before half of them exist"`
+	Deviations   float64 `yaml:"deviations" default:"6" range:"1,1e+12" idle:"stability.spike.metric is null" doc:"distance from the mean of the window, in standard deviations, that is a spike"`
+	Action       string  `yaml:"action" default:"warn" oneof:"warn rollback stop" idle:"stability.spike.metric is null" doc:"warn, rollback (return to the newest checkpoint and continue with other episodes) or stop"`
+	MaxRollbacks int     `yaml:"max_rollbacks" default:"3" count:"0" idle:"stability.spike.metric is null; stability.spike.action is warn; stability.spike.action is stop" doc:"maximum rollbacks of a run; another spike stops it"`
 }
 
 // EarlyConfig stops a run that no longer improves.
 type EarlyConfig struct {
 	Metric   string  `yaml:"metric" null:"" doc:"validation metric that must increase, or with a leading minus decrease; empty disables early stopping"`
-	Patience int     `yaml:"patience" count:"positive" idle:"stability.early_stopping.metric is null" doc:"consecutive validations without improvement after which the run saves and ends"`
+	Patience int     `yaml:"patience" default:"5" count:"positive" idle:"stability.early_stopping.metric is null" doc:"consecutive validations without improvement after which the run saves and ends"`
 	MinDelta float64 `yaml:"min_delta" range:"0,1e+12" idle:"stability.early_stopping.metric is null" doc:"minimum change that counts as an improvement"`
 }
 
@@ -46,26 +46,26 @@ func (e *EarlyConfig) Stops(stale int) bool { return e.Metric != "" && stale >= 
 // does not count for that alarm. While an alarm is on, steps have the metric alarm/<key>:
 // the number of consecutive steps in which the metric was beyond its limit.
 type AlarmConfig struct {
-	Action       string   `yaml:"action" oneof:"warn stop" doc:"warn, in the log and with the metrics alarm/<key>, or stop"`
-	Patience     int      `yaml:"patience" count:"positive" doc:"consecutive steps beyond a limit that turn its alarm on; one step within it turns it off. 3 ignores single bad batches"`
-	MinEntropy   *float64 `yaml:"min_entropy" alarm:"<actor/entropy" range:"0,1e+12" doc:"minimum actor/entropy in nats per token; null disables the alarm. Below 0.01 the samples of a group are nearly copies of each other: exploration has ended"`
-	MinFormat    *float64 `yaml:"min_format" alarm:"<train/format_correct" range:"0,1" doc:"minimum share of well-formed responses, train/format_correct; null disables the alarm. Below 0.05 the environment can parse almost no response and rewards carry little signal"`
-	MaxTruncated *float64 `yaml:"max_truncated" alarm:">train/truncated" range:"0,1" doc:"maximum share of responses truncated by the length limit, train/truncated; null disables the alarm. Above 0.9 responses do not end, or data.max_response_length is too small for the task"`
-	MaxEqual     *float64 `yaml:"max_equal_groups" alarm:">reward_variance/zero_share" range:"0,1" doc:"maximum share of groups whose episodes all have the same reward, reward_variance/zero_share, if rollout_manager.n_trajectory is above 1; null disables the alarm. Above 0.99 comparing episodes gives no signal; falling variance precedes collapse (RAGEN, arXiv:2504.20073)"`
-	MaxKL        *float64 `yaml:"max_kl" alarm:">actor/ppo_kl" range:"0,1e+12" doc:"maximum absolute actor/ppo_kl in nats per token, which measures how far a step's updates move the policy; null disables the alarm. Typical values of PPO are 0.01 to 0.05; above 0.5 its trust region is violated"`
-	MaxRatio     *float64 `yaml:"max_ratio" alarm:">actor/ratio_max" range:"0,1e+12" doc:"maximum actor/ratio_max, the largest probability ratio of a token in a step; null disables the alarm. Above 1e6 a very unlikely token became likely, or old and new log-probs are not of the same tokens"`
-	MinLength    *float64 `yaml:"min_length" alarm:"<trend/response_length" range:"0,1e+12" doc:"minimum trend/response_length, the mean length of responses as a share of that of the first 10 steps; null disables the alarm. Below 0.2 responses have lost their content, often their reasoning"`
-	MaxGradNorm  *float64 `yaml:"max_grad_norm" alarm:">trend/grad_norm" range:"0,1e+12" doc:"maximum trend/grad_norm, actor/grad_norm as a multiple of its mean over the first 10 steps; null disables the alarm. Above 100 updates have another direction than those that learned; spikes of the gradient accompany collapse (RAGEN, arXiv:2504.20073)"`
-	MaxIdentical *float64 `yaml:"max_identical" alarm:">train/most_frequent_response" range:"0,1" doc:"maximum share of the most frequent response among all, train/most_frequent_response; null disables the alarm. Above 0.95 the policy answers every observation with the same text"`
-	MaxStateGap  *float64 `yaml:"max_state_without_success" alarm:">trend/state_without_success" range:"0,1" doc:"maximum trend/state_without_success; null disables the alarm. Above 0.1 state rewards rose by more than a tenth between the last two periods of 20 steps while the success rate fell by more than 0.1: statements are optimised instead of the task"`
-	MaxUnscored  *float64 `yaml:"max_unscored" alarm:">judge/unscored" range:"0,1" doc:"maximum share of statements to which the judge gave no score, judge/unscored; null disables the alarm. Above 0.2 the judge is down, slow or of the wrong kind, and state rewards miss many turns"`
+	Action       string   `yaml:"action" default:"warn" oneof:"warn stop" doc:"warn, in the log and with the metrics alarm/<key>, or stop"`
+	Patience     int      `yaml:"patience" default:"3" count:"positive" doc:"consecutive steps beyond a limit that turn its alarm on; one step within it turns it off. 3 ignores single bad batches"`
+	MinEntropy   *float64 `yaml:"min_entropy" default:"0.01" alarm:"<actor/entropy" range:"0,1e+12" doc:"minimum actor/entropy in nats per token; null disables the alarm. Below 0.01 the samples of a group are nearly copies of each other: exploration has ended"`
+	MinFormat    *float64 `yaml:"min_format" default:"0.05" alarm:"<train/format_correct" range:"0,1" doc:"minimum share of well-formed responses, train/format_correct; null disables the alarm. Below 0.05 the environment can parse almost no response and rewards carry little signal"`
+	MaxTruncated *float64 `yaml:"max_truncated" default:"0.9" alarm:">train/truncated" range:"0,1" doc:"maximum share of responses truncated by the length limit, train/truncated; null disables the alarm. Above 0.9 responses do not end, or data.max_response_length is too small for the task"`
+	MaxEqual     *float64 `yaml:"max_equal_groups" default:"0.99" alarm:">reward_variance/zero_share" range:"0,1" doc:"maximum share of groups whose episodes all have the same reward, reward_variance/zero_share, if rollout_manager.n_trajectory is above 1; null disables the alarm. Above 0.99 comparing episodes gives no signal; falling variance precedes collapse (RAGEN, arXiv:2504.20073)"`
+	MaxKL        *float64 `yaml:"max_kl" default:"0.5" alarm:">actor/ppo_kl" range:"0,1e+12" doc:"maximum absolute actor/ppo_kl in nats per token, which measures how far a step's updates move the policy; null disables the alarm. Typical values of PPO are 0.01 to 0.05; above 0.5 its trust region is violated"`
+	MaxRatio     *float64 `yaml:"max_ratio" default:"1e6" alarm:">actor/ratio_max" range:"0,1e+12" doc:"maximum actor/ratio_max, the largest probability ratio of a token in a step; null disables the alarm. Above 1e6 a very unlikely token became likely, or old and new log-probs are not of the same tokens"`
+	MinLength    *float64 `yaml:"min_length" default:"0.2" alarm:"<trend/response_length" range:"0,1e+12" doc:"minimum trend/response_length, the mean length of responses as a share of that of the first 10 steps; null disables the alarm. Below 0.2 responses have lost their content, often their reasoning"`
+	MaxGradNorm  *float64 `yaml:"max_grad_norm" default:"100" alarm:">trend/grad_norm" range:"0,1e+12" doc:"maximum trend/grad_norm, actor/grad_norm as a multiple of its mean over the first 10 steps; null disables the alarm. Above 100 updates have another direction than those that learned; spikes of the gradient accompany collapse (RAGEN, arXiv:2504.20073)"`
+	MaxIdentical *float64 `yaml:"max_identical" default:"0.95" alarm:">train/most_frequent_response" range:"0,1" doc:"maximum share of the most frequent response among all, train/most_frequent_response; null disables the alarm. Above 0.95 the policy answers every observation with the same text"`
+	MaxStateGap  *float64 `yaml:"max_state_without_success" default:"0.1" alarm:">trend/state_without_success" range:"0,1" doc:"maximum trend/state_without_success; null disables the alarm. Above 0.1 state rewards rose by more than a tenth between the last two periods of 20 steps while the success rate fell by more than 0.1: statements are optimised instead of the task"`
+	MaxUnscored  *float64 `yaml:"max_unscored" default:"0.2" alarm:">judge/unscored" range:"0,1" doc:"maximum share of statements to which the judge gave no score, judge/unscored; null disables the alarm. Above 0.2 the judge is down, slow or of the wrong kind, and state rewards miss many turns"`
 	MaxRepeated  *float64 `yaml:"max_repeated" alarm:">template/repeated" range:"0,1" doc:"maximum share of phrases that also occur for other start states, template/repeated; null disables the alarm and is the default, because short answers in a fixed format repeat in healthy runs"`
 }
 
 // ScheduleConfig changes a number over the training steps.
 type ScheduleConfig struct {
-	Style string  `yaml:"style" oneof:"constant linear cosine" doc:"constant, or how the number changes from the first step to the last: linear or cosine"`
-	End   float64 `yaml:"end_ratio" range:"0,1000" doc:"value at the last step as a fraction of the initial value; above 1 the number increases"`
+	Style string  `yaml:"style" default:"constant" oneof:"constant linear cosine" doc:"constant, or how the number changes from the first step to the last: linear or cosine"`
+	End   float64 `yaml:"end_ratio" default:"1" range:"0,1000" doc:"value at the last step as a fraction of the initial value; above 1 the number increases"`
 }
 
 // Actions on a spike or an alarm.
@@ -74,25 +74,6 @@ const (
 	ActionRollback = "rollback"
 	ActionStop     = "stop"
 )
-
-func defaultStability() StabilityConfig {
-	return StabilityConfig{
-		Spike:  SpikeConfig{Window: 20, Deviations: 6, Action: ActionWarn, MaxRollbacks: 3},
-		Early:  EarlyConfig{Patience: 5},
-		Alarms: defaultAlarms(),
-		Clip:   ScheduleConfig{Style: "constant", End: 1}, KL: ScheduleConfig{Style: "constant", End: 1},
-	}
-}
-
-func defaultAlarms() AlarmConfig {
-	limit := func(x float64) *float64 { return &x }
-	return AlarmConfig{
-		Action: ActionWarn, Patience: 3, MinEntropy: limit(0.01), MinFormat: limit(0.05), MaxTruncated: limit(0.9),
-		MaxEqual: limit(0.99), MaxKL: limit(0.5), MaxRatio: limit(1e6),
-		MinLength: limit(0.2), MaxGradNorm: limit(100), MaxIdentical: limit(0.95), MaxStateGap: limit(0.1),
-		MaxUnscored: limit(0.2),
-	}
-}
 
 // stability checks the stability settings.
 func (v *validator) stability(c *Config) {
