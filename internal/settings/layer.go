@@ -17,9 +17,8 @@ import (
 // setMap sets a map, or an entry of it, for the current source.
 func (l *Loader) setMap(f leaf, path string, value any) error {
 	start, known := l.starts[f.path]
-	if !known || start.layer != l.layer {
-		m, _ := f.Interface().(map[string]any)
-		start = mapStart{m, l.layer}
+	if !known {
+		start, _ = f.Interface().(map[string]any)
 	}
 	defer func() { l.starts[f.path] = start }()
 	given, whole := value.(map[string]any)
@@ -32,9 +31,9 @@ func (l *Loader) setMap(f leaf, path string, value any) error {
 		for name := range given {
 			names = append(names, name)
 		}
-		value = merged(start.value, given)
+		value = merged(start, given)
 	case value == nil:
-		start.value = nil
+		start = nil
 	}
 	for _, name := range names {
 		l.entries[f.path+"."+name] = l.layer
@@ -43,23 +42,17 @@ func (l *Loader) setMap(f leaf, path string, value any) error {
 		return err
 	}
 	m, _ := f.Interface().(map[string]any)
-	m, start.value = maps.Clone(m), maps.Clone(start.value)
+	m, start = maps.Clone(m), maps.Clone(start)
 	for _, name := range names {
 		for _, other := range replaced(f.tag, name) {
 			if l.entries[f.path+"."+other] < l.layer {
 				delete(m, other)
-				delete(start.value, other)
+				delete(start, other)
 			}
 		}
 	}
 	f.Set(reflect.ValueOf(m))
 	return nil
-}
-
-// mapStart is a map before a source sets anything of it.
-type mapStart struct {
-	value map[string]any
-	layer int
 }
 
 // Merge returns a map with the entries of another on top, as a source adds them to those

@@ -29,11 +29,11 @@ type Loader struct {
 	layer    int // of the source that is read
 	base     int // the last layer that is a base
 	given    map[string]Given
-	pending  map[string]pending // fields whose values refer to other keys
-	others   map[string]pending // values of foreign keys, by key
-	order    []string           // of others
-	starts   map[string]mapStart
-	entries  map[string]int // the layer of entries of maps, by key
+	pending  map[string]Given          // fields whose values refer to other keys
+	others   map[string]Given          // values of foreign keys, by key
+	order    []string                  // of others
+	starts   map[string]map[string]any // maps before the source that is read set anything of them, by path
+	entries  map[string]int            // the layer of entries of maps, by key
 	problems []error
 	notes    []Note
 }
@@ -47,20 +47,13 @@ type Given struct {
 	layer int
 }
 
-// pending is a value that has not been used yet.
-type pending struct {
-	value any
-	where string
-	layer int
-}
-
 // NewLoader returns a loader of the struct that v points to. Without foreign keys
 // it uses texts with ${…} unchanged.
 func NewLoader(v any, foreign []Foreign) *Loader {
 	return &Loader{
 		fields: fieldsOf(v), foreign: foreign, refer: foreign != nil,
-		given: map[string]Given{}, pending: map[string]pending{}, others: map[string]pending{},
-		starts: map[string]mapStart{}, entries: map[string]int{},
+		given: map[string]Given{}, pending: map[string]Given{}, others: map[string]Given{},
+		entries: map[string]int{},
 	}
 }
 
@@ -75,7 +68,7 @@ func (l *Loader) Base(name string, raw []byte) {
 // messages; "" leaves it out. A document with every key, as Marshal writes it, is a
 // base: it does not show which values the user chose.
 func (l *Loader) YAML(name string, raw []byte) {
-	l.layer++
+	l.begin()
 	file, err := safeyaml.Parse(raw)
 	if err != nil {
 		l.problems = append(l.problems, at(name, err))
@@ -102,7 +95,7 @@ func (l *Loader) YAML(name string, raw []byte) {
 
 // Overrides applies key=value texts, as Override does, as a source of its own.
 func (l *Loader) Overrides(assignments []string) {
-	l.layer++
+	l.begin()
 	for i, text := range assignments {
 		where := fmt.Sprintf("override %d", i+1)
 		path, value, err := parseOverride(text)
@@ -113,6 +106,12 @@ func (l *Loader) Overrides(assignments []string) {
 			l.problems = append(l.problems, at(where, err))
 		}
 	}
+}
+
+// begin begins a source.
+func (l *Loader) begin() {
+	l.layer++
+	l.starts = map[string]map[string]any{}
 }
 
 // at puts a place before an error.
@@ -203,7 +202,7 @@ func (l *Loader) assign(where, path string, value any) error {
 			if _, again := l.others[path]; !again {
 				l.order = append(l.order, path)
 			}
-			l.others[path] = pending{value, where, l.layer}
+			l.others[path] = Given{Where: where, Value: value, layer: l.layer}
 			return nil
 		}
 		if l.Unknown != nil {
@@ -219,7 +218,7 @@ func (l *Loader) set(g Given, path string) error {
 	l.given[path] = g
 	delete(l.pending, path)
 	if l.refer && refers(g.Value) {
-		l.pending[path] = pending{g.Value, g.Where, g.layer}
+		l.pending[path] = g
 		return nil
 	}
 	if of, _ := l.owner(path); of.Kind() == reflect.Map {
@@ -236,14 +235,14 @@ func (l *Loader) Finish() ([]Note, map[string]Given, []error) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(l.pending)) {
 		p := l.pending[path]
-		value, err := l.resolve(p.value, []string{path})
+		value, err := l.resolve(p.Value, []string{path})
 		if err == nil {
 			err = l.fields.assign(path, value)
 		} else {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 		if err != nil {
-			l.problems = append(l.problems, at(p.where, err))
+			l.problems = append(l.problems, at(p.Where, err))
 		}
 	}
 	for path, g := range l.given {
@@ -254,13 +253,13 @@ func (l *Loader) Finish() ([]Note, map[string]Given, []error) {
 }
 
 // finishForeign applies or refuses a foreign key, or adds a note about it.
-func (l *Loader) finishForeign(path string, p pending) {
+func (l *Loader) finishForeign(path string, p Given) {
 	f := FindForeign(l.foreign, path)
 	if f.Kind == Noted {
-		l.notes = append(l.notes, Note{Key: path, Where: p.where, About: f.About})
+		l.notes = append(l.notes, Note{Key: path, Where: p.Where, About: f.About})
 		return
 	}
-	value, err := l.resolve(p.value, []string{path})
+	value, err := l.resolve(p.Value, []string{path})
 	switch {
 	case err != nil:
 		err = fmt.Errorf("%s: %w", path, err)
@@ -271,13 +270,13 @@ func (l *Loader) finishForeign(path string, p pending) {
 		err = l.rename(f, path, value, p)
 	}
 	if err != nil {
-		l.problems = append(l.problems, at(p.where, err))
+		l.problems = append(l.problems, at(p.Where, err))
 	}
 }
 
 // rename sets a field by another of its names. Within a source, two names must
 // not disagree; between sources, the later one counts.
-func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
+func (l *Loader) rename(f *Foreign, path string, value any, p Given) error {
 	given := value
 	if f.Values != nil {
 		var ok bool
@@ -307,7 +306,7 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	delete(l.pending, f.To)
-	l.given[f.To] = Given{Where: p.where, Name: path, Value: value, layer: p.layer}
+	l.given[f.To] = Given{Where: p.Where, Name: path, Value: value, layer: p.layer}
 	return nil
 }
 

@@ -29,7 +29,7 @@ func Marshal(v any) ([]byte, error) {
 func writeStruct(b *bytes.Buffer, v reflect.Value, indent string) error {
 	for name, f := range field.Named(v.Type(), "yaml") {
 		value := v.FieldByIndex(f.Index)
-		if (leaf{value, &location{tag: parseTags(f.Tag)}}).isNull() {
+		if null, ok := f.Tag.Lookup("null"); ok && fmt.Sprint(value.Interface()) == null {
 			value = reflect.Value{}
 		}
 		if err := writeEntry(b, name, value, indent); err != nil {
@@ -190,17 +190,11 @@ func Text(value any) string {
 
 // Tree returns the settings of the struct that v points to as a mapping, which Fill reads. Those that are nil
 // are left out.
-func Tree(v any) map[string]any { return tree(reflect.ValueOf(v).Elem()) }
-
-func tree(v reflect.Value) map[string]any {
-	out := map[string]any{}
-	for name, f := range field.Named(v.Type(), "yaml") {
-		switch value := indirect(v.FieldByIndex(f.Index)); value.Kind() {
-		case reflect.Invalid:
-		case reflect.Struct:
-			out[name] = tree(value)
-		default:
-			out[name] = value.Interface()
+func Tree(v any) map[string]any {
+	var out map[string]any
+	for f := range fieldsOf(v).all {
+		if value := indirect(f.Value); value.IsValid() {
+			out, _ = with(out, strings.Split(f.path, "."), value.Interface())
 		}
 	}
 	return out

@@ -75,7 +75,7 @@ func (l *Loader) lookUp(name string, trail []string) (any, error) {
 	}
 	trail = append(slices.Clone(trail), name)
 	if p, ok := l.pending[name]; ok {
-		return l.resolve(p.value, trail)
+		return l.resolve(p.Value, trail)
 	}
 	if f, ok := l.leaf(name); ok {
 		if f.isNull() || f.Kind() == reflect.Pointer && f.IsNil() {
@@ -88,7 +88,7 @@ func (l *Loader) lookUp(name string, trail []string) (any, error) {
 		return plainValue(v), nil
 	}
 	if p, ok := l.others[name]; ok {
-		return l.resolve(p.value, trail)
+		return l.resolve(p.Value, trail)
 	}
 	if f := FindForeign(l.foreign, name); f != nil {
 		if f.Kind == Alias {

@@ -187,16 +187,6 @@ func (f fields) owner(path string) (_ leaf, ok bool) {
 	return leaf{}, false
 }
 
-// Load sets every key of a YAML document. All faults are reported at once.
-func Load(v any, raw []byte) error {
-	l := NewLoader(v, nil)
-	l.YAML("", raw)
-	if len(l.problems) > 0 {
-		return fmt.Errorf("%w: %w", ErrSetting, errors.Join(l.problems...))
-	}
-	return nil
-}
-
 // unknown names the nearest key; of a field and a foreign key that are equally near,
 // it names the field.
 func (f fields) unknown(path string, foreign ...Foreign) error {

@@ -221,7 +221,7 @@ func (v *validator) contradictions(c *Config, r Registries) {
 	if n := c.Data.TrainBatch * c.Rollout.Trajectories; n > 0 && c.Agent.Actor.MiniBatch > n {
 		v.Say("{actor_rollout_ref.actor.ppo_mini_batch_size} is %d, but a step has only %d episodes", c.Agent.Actor.MiniBatch, n)
 	}
-	if train := c.trainSeeds(); train > 0 && c.Env.ValSeed < c.Env.Seed+train && c.Env.Seed < c.Env.ValSeed+int64(c.Data.ValBatch) {
+	if train := c.CountedSeeds(); len(c.Data.TrainFiles)+len(c.Data.ValFiles) == 0 && train > 0 && c.Env.ValSeed < c.Env.Seed+train && c.Env.Seed < c.Env.ValSeed+int64(c.Data.ValBatch) {
 		v.Say("validation levels [%d, %d) overlap training levels [%d, %d): move {env.val_seed} or {env.train_seed}",
 			c.Env.ValSeed, c.Env.ValSeed+int64(c.Data.ValBatch), c.Env.Seed, c.Env.Seed+train)
 	}
@@ -262,14 +262,6 @@ func (v *validator) components(c *Config, spec advantage.Spec) {
 		v.Say(parts+"neither clipped nor normalised: "+
 			"leave {reward.clip_low}, {reward.clip_high} and {reward.normalize} unset", a.RewardKeys, spec.Name)
 	}
-}
-
-// trainSeeds is the number of different training levels.
-func (c *Config) trainSeeds() int64 {
-	if len(c.Data.TrainFiles) > 0 || len(c.Data.ValFiles) > 0 {
-		return 0
-	}
-	return c.CountedSeeds()
 }
 
 // CountedSeeds is the number of levels that training uses, counted from env.train_seed.

@@ -79,13 +79,12 @@ func (v *validator) refEngine(c *Config, p loss.Policy) {
 	}
 	v.addresses(RefEngineKey, &c.Agent.Ref.Engine.ServersConfig)
 	if path := c.Agent.Ref.Model.Path; path != "" {
-		v.Say("{%s.addresses} has servers, but {actor_rollout_ref.ref.model.path} is %s: name only one of them", RefEngineKey, path)
+		v.Say("{actor_rollout_ref.ref.engine.addresses} has servers, but {actor_rollout_ref.ref.model.path} is %s: name only one of them", path)
 	}
 	if x := c.Agent.Rollout.Temperature; x != 1 {
-		v.Say("{%s.addresses} has servers, which score at temperature 1, but {actor_rollout_ref.rollout.temperature} is %v",
-			RefEngineKey, x)
+		v.Say("{actor_rollout_ref.ref.engine.addresses} has servers, which score at temperature 1, but {actor_rollout_ref.rollout.temperature} is %v", x)
 	}
-	v.chosen(&c.Agent.Actor.Loss, p, "needs log-probs that the servers in {%s.addresses} do not return", RefEngineKey)
+	v.chosen(&c.Agent.Actor.Loss, p, "needs log-probs that the servers in {actor_rollout_ref.ref.engine.addresses} do not return")
 }
 
 // engine checks the settings of servers.
@@ -96,17 +95,16 @@ func (v *validator) engine(c *Config) {
 	}
 	v.addresses(EngineKey, &e.ServersConfig)
 	if r.Name != "vllm" && r.Name != "sglang" {
-		v.Say("{%s.addresses} has %d servers, but {actor_rollout_ref.rollout.name} is %s, must be vllm or sglang", EngineKey,
-			len(e.Addresses), r.Name)
+		v.Say("{actor_rollout_ref.rollout.engine.addresses} has %d servers, but {actor_rollout_ref.rollout.name} is %s, must be vllm or sglang", len(e.Addresses), r.Name)
 	}
 	if e.Mixed == "correct" && c.Algorithm.Correction.Level == nil {
-		v.Say("{%s.mixed_versions} is correct, but {algorithm.rollout_correction.rollout_is} is null: set it to token or sequence", EngineKey)
+		v.Say("{actor_rollout_ref.rollout.engine.mixed_versions} is correct, but {algorithm.rollout_correction.rollout_is} is null: set it to token or sequence")
 	}
 	if r.Thinking > 0 {
-		v.Say("{actor_rollout_ref.rollout.thinking_token_budget} is %d, but {%s.addresses} has servers, which cannot insert the closing tag", r.Thinking, EngineKey)
+		v.Say("{actor_rollout_ref.rollout.thinking_token_budget} is %d, but {actor_rollout_ref.rollout.engine.addresses} has servers, which cannot insert the closing tag", r.Thinking)
 	}
 	if r.TopK > 0 || r.TopP > 0 && r.TopP < 1 {
-		v.Say("{actor_rollout_ref.rollout.top_k} is %d and {actor_rollout_ref.rollout.top_p} is %v, but {%s.addresses} has servers, which then report log-probs of the limited distribution: train with -1 and 1", r.TopK, r.TopP, EngineKey)
+		v.Say("{actor_rollout_ref.rollout.top_k} is %d and {actor_rollout_ref.rollout.top_p} is %v, but {actor_rollout_ref.rollout.engine.addresses} has servers, which then report log-probs of the limited distribution: train with -1 and 1", r.TopK, r.TopP)
 	}
 }
 

@@ -14,19 +14,19 @@ import (
 // algorithm.adv_estimator means in system.
 func (c *Config) estimatorName() string { return vagen.Estimator(c.System, c.Algorithm.Estimator) }
 
-// generation returns a warning if a source has keys of one generation of VAGEN, does not
+// generation warns if a source has keys of one generation of VAGEN, does not
 // set system, and would train differently with that generation's defaults.
-func (s Source) generation(in loaded) (*Note, error) {
+func (s Source) generation(in *loaded) error {
 	if _, given := in.given["system"]; given {
-		return nil, nil
+		return nil
 	}
 	system, keys := vagen.Marked(in.written())
 	if system == "" {
-		return nil, nil
+		return nil
 	}
 	other, err := s.read(system)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var differ []string
 	ours, theirs := settings.Keys(&in.config), settings.Keys(&other.config)
@@ -37,12 +37,13 @@ func (s Source) generation(in loaded) (*Note, error) {
 		}
 	}
 	if len(differ) == 0 {
-		return nil, nil
+		return nil
 	}
-	return &Note{Keys: keys, Warn: true, About: fmt.Sprintf("such keys come from the %s generation of VAGEN, "+
+	in.config.Notes = append(in.config.Notes, Note{Keys: keys, Warn: true, About: fmt.Sprintf("such keys come from the %s generation of VAGEN, "+
 		"but this library's defaults and names are used, which differ: %s; "+
 		"set system: %s to use those of that generation, or system: null to use this library's",
-		system, strings.Join(differ, ", "), system)}, nil
+		system, strings.Join(differ, ", "), system)})
+	return nil
 }
 
 // written lists the keys that the user gave a value, by the names that were written, in alphabetical order.
@@ -94,11 +95,7 @@ type Compared struct {
 // not checked.
 func (s Source) Compare() ([]Compared, error) {
 	s.Unchecked = true
-	in, err := s.read("")
-	if err != nil {
-		return nil, fmt.Errorf("config: %w: %w", ErrConfig, err)
-	}
-	c, err := s.Load()
+	in, err := s.load(Registries{}.WithBuiltins())
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +104,13 @@ func (s Source) Compare() ([]Compared, error) {
 	theirs := map[string][]settings.Key{}
 	for _, system := range vagen.Generations() {
 		g := Default()
-		under := baseSources{system: system, played: c.Env.Name}
+		under := baseSources{system: system, played: in.config.Env.Name}
 		under.loader(&g).Finish()
 		g.Algorithm.Estimator = g.estimatorName()
 		theirs[system] = SafeKeys(&g)
 	}
 	var out []Compared
-	for i, k := range SafeKeys(&c) {
+	for i, k := range SafeKeys(&in.config) {
 		d := Compared{Key: k.Path, Value: k.Value, Default: ours[i].Value, From: in.given[k.Path].Where}
 		d.Systems = map[string]any{}
 		for system, keys := range theirs {
@@ -128,16 +125,16 @@ func (s Source) Compare() ([]Compared, error) {
 	return out, nil
 }
 
-// otherSystem returns a warning if the preset belongs to another generation than the one
+// otherSystem warns if the preset belongs to another generation than the one
 // whose defaults a file or an override selects.
-func (s Source) otherSystem(in *loaded) (*Note, error) {
+func (s Source) otherSystem(in *loaded) error {
 	c := &in.config
 	if s.Preset == "" || strings.HasPrefix(in.given["system"].Where, "preset ") {
-		return nil, nil
+		return nil
 	}
 	own, err := Source{Preset: s.Preset}.read("")
 	if err != nil || own.config.System == c.System {
-		return nil, err
+		return err
 	}
 	var keys []string
 	for _, d := range vagen.Defaults() {
@@ -151,5 +148,6 @@ func (s Source) otherSystem(in *loaded) (*Note, error) {
 	}
 	about := fmt.Sprintf("the preset %s belongs to %s; what it does not set follows %s: %s",
 		s.Preset, own.config.System, follows, strings.Join(keys, ", "))
-	return &Note{Keys: []string{"system"}, Warn: true, About: about}, nil
+	c.warn(true, "system", about)
+	return nil
 }

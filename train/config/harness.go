@@ -24,7 +24,13 @@ func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
 // Budget returns the length limits of a conversation. rollout_manager.max_trajectory_length
 // includes the initial prompt, so the limit on the rest is that less data.max_prompt_length.
 func (c *Config) Budget() rollout.Budget {
-	b := c.bounds()
+	b := rollout.Budget{Prompt: c.Data.MaxPrompt, Observation: c.Rollout.MaxObservation, Images: c.Agent.Rollout.MaxImages}
+	if b.Prompt > 0 && c.Data.Truncation != "error" {
+		b.Cut = rollout.Cut(c.Data.Truncation)
+	}
+	if c.Rollout.MaxTrajectory > 0 {
+		b.Response = c.Rollout.MaxTrajectory - c.Data.MaxPrompt
+	}
 	if c.Data.PerTurn > 0 && (b.Response == 0 || c.Data.MaxResponse < b.Response) {
 		b.Response = c.Data.MaxResponse
 	}
@@ -37,17 +43,6 @@ func (c *Config) PerTurn() int {
 		return c.Data.PerTurn
 	}
 	return c.Data.MaxResponse
-}
-
-func (c *Config) bounds() rollout.Budget {
-	b := rollout.Budget{Prompt: c.Data.MaxPrompt, Observation: c.Rollout.MaxObservation, Images: c.Agent.Rollout.MaxImages}
-	if b.Prompt > 0 && c.Data.Truncation != "error" {
-		b.Cut = rollout.Cut(c.Data.Truncation)
-	}
-	if c.Rollout.MaxTrajectory > 0 {
-		b.Response = c.Rollout.MaxTrajectory - c.Data.MaxPrompt
-	}
-	return b
 }
 
 // Plan returns the length limits of a run as far as the configuration determines them.
@@ -75,7 +70,7 @@ func (v *validator) playing(c *Config, r Registries) {
 	case n > 1 && !c.Run.Async:
 		v.Say("{run.max_staleness} is %d, but {run.async} is false, so all episodes are from the current policy: set it to 1, or {run.async} to true", n)
 	case n > 1 && c.UsesEngine() && !c.Run.Partial:
-		v.Say("{run.max_staleness} is %d, but {%s.addresses} has servers, which hold one version of the weights: set it to 1, or {run.partial_rollouts} to true, so that episodes continue with new weights", n, EngineKey)
+		v.Say("{run.max_staleness} is %d, but {actor_rollout_ref.rollout.engine.addresses} has servers, which hold one version of the weights: set it to 1, or {run.partial_rollouts} to true, so that episodes continue with new weights", n)
 	}
 	v.partial(c)
 	switch {
@@ -110,8 +105,7 @@ func (v *validator) partial(c *Config) {
 	}
 	switch {
 	case !c.UsesEngine():
-		v.Say("{run.partial_rollouts} is true, but {%s.addresses} is empty: only servers get new weights while they generate",
-			EngineKey)
+		v.Say("{run.partial_rollouts} is true, but {actor_rollout_ref.rollout.engine.addresses} is empty: only servers get new weights while they generate")
 	case !c.Run.Async || c.Run.MaxStaleness < 2:
 		v.Say("{run.partial_rollouts} is true, but {run.async} is %v and {run.max_staleness} %d: no episodes are played while weights change, so set them to true and at least 2", c.Run.Async, c.Run.MaxStaleness)
 	}

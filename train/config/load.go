@@ -79,36 +79,39 @@ func (s Source) Load() (Config, error) { return Registries{}.Load(s) }
 
 // Load is Source.Load with these registries.
 func (r Registries) Load(s Source) (Config, error) {
-	in, err := s.read("")
-	if err != nil {
-		return in.config, fmt.Errorf("config: %w: %w", ErrConfig, err)
+	in, err := s.load(r.WithBuiltins())
+	return in.config, err
+}
+
+// load reads the configuration, adds notes, and checks it.
+func (s Source) load(r Registries) (in loaded, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("config: %w: %w", ErrConfig, err)
+		}
+	}()
+	if in, err = s.read(""); err != nil {
+		return in, err
 	}
 	c := &in.config
-	in.withoutCritic(r.WithBuiltins(), s.Path)
-	in.notes = append(in.notes, in.refuseUnread(r.WithBuiltins())...)
+	in.withoutCritic(r, s.Path)
+	in.notes = append(in.notes, in.refuseUnread(r)...)
 	c.Notes = append(gatherNotes(in.notes), c.Notes...)
-	c.Notes = append(c.Notes, c.idle(in.given)...)
-	if note, err := s.generation(in); err != nil {
-		return *c, fmt.Errorf("config: %w: %w", ErrConfig, err)
-	} else if note != nil {
-		c.Notes = append(c.Notes, *note)
+	c.idle(in.given)
+	if err = s.generation(&in); err != nil {
+		return in, err
 	}
-	c.Notes = append(c.Notes, c.warnings()...)
-	if note, err := s.otherSystem(&in); err != nil {
-		return *c, fmt.Errorf("config: %w: %w", ErrConfig, err)
-	} else if note != nil {
-		c.Notes = append(c.Notes, *note)
+	c.warnings()
+	if err = s.otherSystem(&in); err != nil {
+		return in, err
 	}
 	if !s.Unchecked {
-		problems := c.problems(r.WithBuiltins())
+		problems := c.problems(r)
 		for _, err := range append(problems, in.unreadProblems(problems)...) {
 			in.problems = append(in.problems, located(err, in.given))
 		}
 	}
-	if len(in.problems) > 0 {
-		return *c, fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(in.problems...))
-	}
-	return *c, nil
+	return in, errors.Join(in.problems...)
 }
 
 // loaded is a configuration with information on how it was read.
@@ -185,25 +188,26 @@ func Presets() []Preset {
 	return out
 }
 
-// warnings are notes on settings that are allowed, but probably have another effect than the one intended.
-func (c *Config) warnings() (out []Note) {
-	warn := func(when bool, key, about string) {
-		if when {
-			out = append(out, Note{Keys: []string{key}, About: about, Warn: true})
-		}
+// warn adds a warning about a key if it is due.
+func (c *Config) warn(due bool, key, about string) {
+	if due {
+		c.Notes = append(c.Notes, Note{Keys: []string{key}, About: about, Warn: true})
 	}
+}
+
+// warnings warns of settings that are allowed, but probably have another effect than the one intended.
+func (c *Config) warnings() {
 	_, partial := partialBlock(c.Env.Config)
-	warn(partial && len(c.Env.Defaults) == 0, "env.config.state_reward", "it rewards no statements: enable "+
+	c.warn(partial && len(c.Env.Defaults) == 0, "env.config.state_reward", "it rewards no statements: enable "+
 		"state_estimation or transition_prediction in it, each with a reward, or set enabled to false")
 	if c.Trainer.Stage != StageSFT {
-		c.warnOfLosses(warn)
+		c.warnOfLosses()
 	}
 	if s := c.stateReward(); s.Enabled() && s.Scorer != judge.ByModel {
 		named := s.JudgeURL != "" || s.JudgeModel != "" || s.Service != judge.DefaultService()
-		warn(named, "env.config.state_reward.scorer", "it is "+s.Scorer+
+		c.warn(named, "env.config.state_reward.scorer", "it is "+s.Scorer+
 			", so that judge_base_url, judge_model and judge have no effect: set it to judge to ask the model")
 	}
-	return out
 }
 
 // gatherNotes merges notes with equal texts into one.

@@ -103,20 +103,20 @@ func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error
 }
 
 // warnOfLosses warns of what the policy loss learns beside or instead of what is expected.
-func (c *Config) warnOfLosses(warn func(when bool, key, about string)) {
+func (c *Config) warnOfLosses() {
 	a, r := &c.Agent.Actor, &c.Algorithm.Correction
 	corrects := r.Level != nil || r.Reject != nil || r.Bypass || a.Loss.sinceSampling()
-	warn(c.Model.RolloutDType != "float32" && !corrects, "model.rollout_dtype", "responses are written with weights in "+
+	c.warn(c.Model.RolloutDType != "float32" && !corrects, "model.rollout_dtype", "responses are written with weights in "+
 		c.Model.RolloutDType+" and learned from as if in float32: set algorithm.rollout_correction.rollout_is "+
 		"to token, and see the metrics rollout/kl and rollout/ratio_max")
 	distills := a.Loss.Mode == "opd" || a.Loss.DistillCoef > 0
 	verl := a.Loss.Mode == "dppo_tv" || a.Loss.Mode == "dppo_kl" || distills && a.Loss.DistillPG // which bounds weights
-	warn(verl && a.ClipDual == 0, "actor_rollout_ref.actor.clip_ratio_c",
+	c.warn(verl && a.ClipDual == 0, "actor_rollout_ref.actor.clip_ratio_c",
 		"it is 0, so that the weight of a token in the policy loss may reach e^20; verl has 3")
-	warn(a.Loss.alone() && a.Entropy != 0, "actor_rollout_ref.actor.entropy_coeff", fmt.Sprintf("it is %v, so that "+
+	c.warn(a.Loss.alone() && a.Entropy != 0, "actor_rollout_ref.actor.entropy_coeff", fmt.Sprintf("it is %v, so that "+
 		"entropy is learned beside the teacher of %s; verl, prime-rl, TRL and the tinker cookbook have no such term: "+
 		"set it to 0", a.Entropy, a.Loss.Mode))
-	warn(c.Algorithm.Estimator == "graphgpo" && c.Algorithm.Gamma == 1, "algorithm.gamma",
+	c.warn(c.Algorithm.Estimator == "graphgpo" && c.Algorithm.Gamma == 1, "algorithm.gamma",
 		"it is 1, so that all states of an episode that succeeds count alike for graphgpo; its paper has 0.1")
 }
 
@@ -126,8 +126,7 @@ func (v *validator) rounded(c *Config) {
 	switch t := c.Model.RolloutDType; {
 	case t == "float32":
 	case c.UsesEngine():
-		v.Say("{model.rollout_dtype} is %s, but {%s.addresses} has servers, which have their own weights"+otherwise, t,
-			EngineKey)
+		v.Say("{model.rollout_dtype} is %s, but {actor_rollout_ref.rollout.engine.addresses} has servers, which have their own weights"+otherwise, t)
 	case c.Model.BFloat16:
 		v.Say("{model.rollout_dtype} is %s, but {model.bfloat16} is true, "+
 			"which computes with rounded weights anyway"+otherwise, t)
@@ -234,8 +233,7 @@ func (v *validator) losses(c *Config, r Registries) {
 		v.lastClip(c, r)
 		if (loss.Teacher(p) || loss.ChoiceOf(p) != loss.Choice{}) && !c.UsesReference() {
 			v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode} %s learns from a teacher, but none is named: set "+
-				"{actor_rollout_ref.ref.model.path}, {%s.addresses} or {algorithm.self_distillation.teacher}", a.Loss.Mode,
-				RefEngineKey)
+				"{actor_rollout_ref.ref.model.path}, {actor_rollout_ref.ref.engine.addresses} or {algorithm.self_distillation.teacher}", a.Loss.Mode)
 		}
 	}
 	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {
@@ -340,7 +338,7 @@ func (v *validator) selfDistillation(c *Config, p loss.Policy) {
 		v.Say(key+"{actor_rollout_ref.ref.model.path} is %s: name only one teacher", d.Teacher, ref.Model.Path)
 	}
 	if n := len(ref.Engine.Addresses); n > 0 {
-		v.Say(key+"{%s.addresses} has %d servers: name only one teacher", d.Teacher, RefEngineKey, n)
+		v.Say(key+"{actor_rollout_ref.ref.engine.addresses} has %d servers: name only one teacher", d.Teacher, n)
 	}
 	if c.Rollout.UseService {
 		v.Say(key+"{rollout_manager.use_service} is true: a service has no scripts", d.Teacher)

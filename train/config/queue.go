@@ -26,8 +26,6 @@ type QueueConfig struct {
 // QueueEmbedded as run.queue starts a server in the trainer's process.
 const QueueEmbedded = "embedded"
 
-const queueKey = "run.queue_options"
-
 var queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
 // queue checks the settings of workers.
@@ -37,7 +35,7 @@ func (v *validator) queue(c *Config) {
 		return
 	}
 	if !queueName.MatchString(o.Name) {
-		v.Bad(queueKey+".name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
+		v.Bad("run.queue_options.name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
 	}
 	if c.Run.Queue != QueueEmbedded {
 		if err := natsurl.Check(c.Run.Queue); err != nil {
@@ -45,22 +43,20 @@ func (v *validator) queue(c *Config) {
 		}
 	}
 	if _, _, err := natsurl.Listen(o.Listen); err != nil {
-		v.Say("{%s.listen}: %w", queueKey, err)
+		v.Say("{run.queue_options.listen}: %w", err)
 	}
 	switch {
 	case o.Creds != "" && (o.User != "" || o.KeyEnv != ""):
-		v.Say("{%s.creds} is set, but {%s.user} or {%s.key_env} is, too: choose one way to log in", queueKey, queueKey,
-			queueKey)
+		v.Say("{run.queue_options.creds} is set, but {run.queue_options.user} or {run.queue_options.key_env} is, too: choose one way to log in")
 	case o.Creds != "" && c.Run.Queue == QueueEmbedded:
-		v.Say("{%s.creds} is set, but {run.queue} is embedded, which knows only {%s.key_env} and {%s.user}", queueKey,
-			queueKey, queueKey)
+		v.Say("{run.queue_options.creds} is set, but {run.queue} is embedded, which knows only {run.queue_options.key_env} and {run.queue_options.user}")
 	case o.CA != "" && c.Run.Queue == QueueEmbedded:
-		v.Say("{%s.tls_ca} is set, but {run.queue} is embedded, the server in this process: only workers need it, as --tls-ca", queueKey)
+		v.Say("{run.queue_options.tls_ca} is set, but {run.queue} is embedded, the server in this process: only workers need it, as --tls-ca")
 	case o.User != "" && o.KeyEnv == "":
-		v.Say("{%s.user} is %q, but {%s.key_env}, the variable with the password, is null", queueKey, o.User, queueKey)
+		v.Say("{run.queue_options.user} is %q, but {run.queue_options.key_env}, the variable with the password, is null", o.User)
 	}
 	if (o.Cert == "") != (o.CertKey == "") {
-		v.Say("{%s.tls_cert} and {%s.tls_key} must both be set, or neither", queueKey, queueKey)
+		v.Say("{run.queue_options.tls_cert} and {run.queue_options.tls_key} must both be set, or neither")
 	}
 	if c.Run.Continuous {
 		v.Say("{run.continuous} is true, but {run.queue} is set: every episode is played by itself already")

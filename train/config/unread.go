@@ -56,7 +56,8 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 	when(!c.UsesReference(), "actor_rollout_ref.actor.policy_loss.loss_mode", "is "+actor.Loss.Mode+", and nothing else "+
 		"learns from a teacher: set it to ref_kl, opd or sdft, or set algorithm.distillation.kl_penalty_coef",
 		"algorithm.self_distillation.teacher")
-	when(c.Run.Queue != "" && c.Run.Queue != QueueEmbedded, "run.queue", "is the URL of a server", queueKey+".listen", queueKey+".sync")
+	when(c.Run.Queue != "" && c.Run.Queue != QueueEmbedded, "run.queue", "is the URL of a server", "run.queue_options.listen",
+		"run.queue_options.sync")
 
 	c.unreadAlarms(r, when)
 
@@ -99,7 +100,7 @@ func (c *Config) unreadNoted(r Registries, when func(idle bool, by, why string, 
 	}
 	when(dynamic && critic.Kind == "separate", "critic.use_dynamic_bsz", "is true", "critic.ppo_micro_batch_size_per_gpu")
 	when(!dynamic && critic.Kind == "separate", "critic.use_dynamic_bsz", "is false", "critic.ppo_max_token_len_per_gpu")
-	when(c.UsesEngine(), EngineKey+".addresses", "has servers, which generate", "model.cache_tokens",
+	when(c.UsesEngine(), "actor_rollout_ref.rollout.engine.addresses", "has servers, which generate", "model.cache_tokens",
 		"model.tokens_per_call", "model.draft_tokens")
 	when(model.Devices != 0, "model.devices", fmt.Sprintf("is %d", model.Devices), "trainer.n_gpus_per_node")
 	when(model.Devices == 1 && model.Nodes == 1, "model.devices", "is 1", "model.part_per_device")
@@ -111,13 +112,19 @@ func (c *Config) unreadNoted(r Registries, when func(idle bool, by, why string, 
 	when(len(data.TrainFiles) == 0 && len(data.ValFiles) == 0, "data.train_files", "is empty, and so is data.val_files",
 		"data.base_seed")
 	when(!c.UsesReference(), "actor_rollout_ref.actor.use_kl_loss", "is false, so that there is no reference policy",
-		"actor_rollout_ref.ref.fsdp_config.param_offload", "actor_rollout_ref.ref.model.path", RefEngineKey+".addresses")
-	when(c.ServesReference(), RefEngineKey+".addresses", "has servers, so that there is no reference policy in this process",
+		"actor_rollout_ref.ref.fsdp_config.param_offload", "actor_rollout_ref.ref.model.path",
+		"actor_rollout_ref.ref.engine.addresses")
+	when(c.ServesReference(), "actor_rollout_ref.ref.engine.addresses",
+		"has servers, so that there is no reference policy in this process",
 		"actor_rollout_ref.ref.fsdp_config.param_offload")
 	when(c.TeachesItself(), "algorithm.self_distillation.teacher", "is set, so that there is no other reference policy",
 		"actor_rollout_ref.ref.fsdp_config.param_offload")
-	when(c.Run.Queue != "", "run.queue", "is set; the number of episodes at a time is that of vagen worker --workers", "run.workers")
+	const played = "is set; the number of episodes at a time is that of vagen worker --workers"
+	when(c.Run.Queue != "", "run.queue", played, "run.workers")
+	when(c.Run.Queue != "" && c.Rollout.UseService, "run.queue", played, "rollout_manager.max_workers")
 	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select", "is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")
+	when(c.Trainer.RolloutDir == nil && c.Trainer.ValDir == nil, "trainer.rollout_data_dir",
+		"is null, and so is trainer.validation_data_dir", "trainer.log_image.max_pending")
 	when(!c.Trainer.Logs(LogPrometheus), "trainer.logger", "has no prometheus", "trainer.prometheus_address")
 	when(len(data.TrainFiles) > 0, "data.train_files", "give the start states", "env.train_seed")
 	when(len(data.ValFiles) > 0, "data.val_files", "give the start states", "env.val_seed")

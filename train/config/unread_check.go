@@ -60,7 +60,7 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 			}
 			continue
 		case g.Base: // from a file with every key, as runs write it
-			c.Notes = append(c.Notes, Note{Keys: []string{u.Path}, About: about, Warn: true})
+			c.warn(true, u.Path, about)
 			continue
 		}
 		// A key of VAGEN next is meant for its estimator, whatever the value.
@@ -93,15 +93,13 @@ func (in *loaded) part(key string) (g settings.Given, ok bool) {
 	return settings.Given{}, false
 }
 
-// idle returns warnings about given settings that have no effect because of others.
-func (c *Config) idle(given map[string]settings.Given) []Note {
-	var out []Note
+// idle warns of given settings that have no effect because of others.
+func (c *Config) idle(given map[string]settings.Given) {
 	// There is no warning if the other key is given, too: the combination is intended.
 	say := func(useless bool, key, other, about string) {
 		g, set := given[key]
-		if _, otherSet := given[other]; set && !g.Base && !otherSet && useless {
-			out = append(out, Note{Keys: []string{key}, About: about, Warn: true})
-		}
+		_, otherSet := given[other]
+		c.warn(set && !g.Base && !otherSet && useless, key, about)
 	}
 	say(c.Hub.Repo != "" && c.Hub.Freq == nil, "huggingface_hub.repo_id", "huggingface_hub.hf_save_freq",
 		"huggingface_hub.hf_save_freq is null, so nothing is exported and uploaded")
@@ -113,7 +111,7 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 	say(c.Trainer.GPUs > 0 && c.Model.Backend == "auto", "trainer.n_gpus_per_node", "model.backend",
 		"model.backend is auto, which is the CPU: set it to cuda to train on GPUs")
 	if c.Trainer.Stage == StageSFT { // which reads none of the others
-		return out
+		return
 	}
 	say(c.Algorithm.KLCtrl.Coef != 0 && !c.Algorithm.KLInReward, "algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward",
 		"algorithm.use_kl_in_reward is false, so there is no KL penalty in rewards; the full VAGEN system has one whenever use_kl_loss is false, and so does system: legacy")
@@ -131,5 +129,4 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 	say(err == nil && !spec.Critic && c.Critic.Kind != "none", "algorithm.adv_estimator", "critic.kind",
 		"it needs no critic, but critic.kind is "+c.Critic.Kind+
 			": values are computed, but the critic is never trained; set critic.enable to false")
-	return out
 }
