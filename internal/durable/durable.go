@@ -44,6 +44,38 @@ func Replace(from, to string) error {
 	return os.RemoveAll(old)
 }
 
+// WriteFolder writes a folder atomically, in the place of an existing one: write fills an empty folder, which gets the
+// name at the end. See Recover for a process that is killed meanwhile.
+func WriteFolder(final string, write func(dir string) error) error {
+	dir := final + Unfinished
+	err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755))
+	if err == nil {
+		err = write(dir)
+	}
+	if err == nil {
+		err = SyncTree(dir)
+	}
+	if err == nil {
+		err = Replace(dir, final)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	return nil
+}
+
+// Recover removes what a killed process left of WriteFolder. If the folder had no successor yet, it has its name again.
+func Recover(final string) error {
+	_, err := os.Stat(final)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.Rename(final+Discarded, final)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.Join(os.RemoveAll(final+Discarded), os.RemoveAll(final+Unfinished))
+}
+
 // WriteFile writes a file atomically: after a crash at any time it has the old or the
 // new content. After an error nothing of the new content is left. A device is not replaced by a file.
 // With several calls at the same time, also of other processes, the file has the content of one of them.

@@ -59,3 +59,36 @@ func TestSeveralCallsWriteOneFile(t *testing.T) {
 	require.NoError(t, errors.Join(err1, err2))
 	require.Equal(t, plain.Mode(), info.Mode())
 }
+
+// TestAFolderIsReplacedAsAWhole: whenever the process is killed, the old or the new folder is there after Recover.
+func TestAFolderIsReplacedAsAWhole(t *testing.T) {
+	final := filepath.Join(t.TempDir(), "folder")
+	put := func(dir, text string) {
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte(text), 0o644))
+	}
+	require.NoError(t, durable.Recover(final), "nothing is there")
+	for _, text := range []string{"first", "second"} {
+		require.NoError(t, durable.WriteFolder(final, func(dir string) error { put(dir, text); return nil }))
+	}
+	full := errors.New("the disk is full")
+	require.ErrorIs(t, durable.WriteFolder(final, func(dir string) error { put(dir, "third"); return full }), full)
+	for _, killed := range []func(){
+		func() {},
+		func() { put(final+durable.Unfinished, "third") },
+		func() { // between the renames
+			require.NoError(t, os.Rename(final, final+durable.Discarded))
+			put(final+durable.Unfinished, "third")
+		},
+		func() { put(final+durable.Discarded, "first") },
+	} {
+		killed()
+		require.NoError(t, durable.Recover(final))
+		raw, err := os.ReadFile(filepath.Join(final, "file"))
+		require.NoError(t, err)
+		require.Equal(t, "second", string(raw))
+		entries, err := os.ReadDir(filepath.Dir(final))
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+	}
+}

@@ -118,25 +118,14 @@ const resultName = "result.json"
 
 // writeResult writes the folder of an episode atomically.
 func writeResult(dir string, r *EpisodeResult, t *rollout.Trajectory) error {
-	final := filepath.Join(dir, r.ID)
-	err := os.RemoveAll(final + durable.Unfinished) // left by an interrupted process
-	if err == nil {
-		err = os.MkdirAll(final+durable.Unfinished, 0o755)
-	}
-	if err == nil {
-		err = store.WriteEpisode(final+durable.Unfinished, "", t)
-	}
-	if err == nil {
-		err = durable.WriteJSON(filepath.Join(final+durable.Unfinished, resultName), r)
-	}
-	if err == nil { // a result that is torn after a power failure could not be read to resume
-		err = durable.SyncTree(final + durable.Unfinished)
-	}
-	if err == nil {
-		err = os.Rename(final+durable.Unfinished, final)
-	}
+	err := durable.WriteFolder(filepath.Join(dir, r.ID), func(dir string) error {
+		if err := store.WriteEpisode(dir, "", t); err != nil {
+			return err
+		}
+		return durable.WriteJSON(filepath.Join(dir, resultName), r)
+	})
 	if err != nil {
-		return fmt.Errorf("evaluate: %w", errors.Join(err, os.RemoveAll(final+durable.Unfinished)))
+		return fmt.Errorf("evaluate: %w", err)
 	}
 	return nil
 }

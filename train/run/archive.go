@@ -183,24 +183,32 @@ func (a *archive) close() error {
 	return errors.Join(a.failure(), a.release())
 }
 
-// archives are the archives of a run; nil means that episodes of that kind are not
-// written.
+// archives are the archives of a run.
 type archives struct {
-	rollouts, validations *archive
-	claims                [2]func() error // release the claims of folders without an archive yet
+	of     [2]*archive     // of rollouts and validations; nil if episodes of that kind are not written
+	claims [2]func() error // release the claims of folders without an archive yet
 }
 
-// archiveDirs returns the folders for episodes in a configuration, nil for none, with
-// their keys.
-func archiveDirs(c *config.Config) [2]struct {
-	key string
-	dir *string
-} {
-	t := &c.Trainer
-	return [2]struct {
+// The archives of a run.
+const (
+	rollouts = iota
+	validations
+)
+
+// eachFolder calls f for the folders for episodes in a configuration, with the numbers of their archives.
+func eachFolder(c *config.Config, f func(i int, dir string) error) error {
+	for i, d := range []struct {
 		key string
 		dir *string
-	}{{"trainer.rollout_data_dir", t.RolloutDir}, {"trainer.validation_data_dir", t.ValDir}}
+	}{{"trainer.rollout_data_dir", c.Trainer.RolloutDir}, {"trainer.validation_data_dir", c.Trainer.ValDir}} {
+		if d.dir == nil {
+			continue
+		}
+		if err := f(i, *d.dir); err != nil {
+			return fmt.Errorf("%s: %w", d.key, err)
+		}
+	}
+	return nil
 }
 
 // checkArchives refuses folders for episodes that belong to another run than the one in
@@ -210,38 +218,25 @@ func checkArchives(path string, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range archiveDirs(c) {
-		if d.dir == nil {
-			continue
-		}
-		if err := run.Check(*d.dir); err != nil {
-			return fmt.Errorf("%w: %s: %w", config.ErrConfig, d.key, err)
-		}
+	if err := eachFolder(c, func(_ int, dir string) error { return run.Check(dir) }); err != nil {
+		return fmt.Errorf("%w: %w", config.ErrConfig, err)
 	}
 	return nil
 }
 
 // claimArchives claims the folders for episodes for the run.
 func (r *Run) claimArchives() error {
-	if t := &r.Config.Trainer; t.RolloutDir == nil && t.ValDir == nil {
-		return nil
-	}
-	if _, err := r.Folder.ID(); err != nil {
-		return err
-	}
-	run, err := owner.Of(r.Folder.Path)
-	if err != nil {
-		return err
-	}
-	for i, d := range archiveDirs(&r.Config) {
-		if d.dir == nil {
-			continue
+	return eachFolder(&r.Config, func(i int, dir string) error {
+		_, err := r.Folder.ID()
+		if err != nil {
+			return err
 		}
-		if r.archives.claims[i], err = claim(*d.dir, run); err != nil {
-			return fmt.Errorf("%s: %w", d.key, err)
+		run, err := owner.Of(r.Folder.Path)
+		if err == nil {
+			r.archives.claims[i], err = claim(dir, run)
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // archive opens the claimed folders.
@@ -250,19 +245,15 @@ func (r *Run) archive() error {
 	if r.from != nil {
 		done = r.from.State.Step
 	}
-	into := [2]**archive{&r.archives.rollouts, &r.archives.validations}
-	for i, d := range archiveDirs(&r.Config) {
-		if d.dir == nil {
-			continue
-		}
-		a, err := newArchive(*d.dir, r.archives.claims[i], &r.Config, done, r.log)
+	return eachFolder(&r.Config, func(i int, dir string) error {
+		a, err := newArchive(dir, r.archives.claims[i], &r.Config, done, r.log)
 		if err != nil {
-			return fmt.Errorf("%s: %w", d.key, err)
+			return err
 		}
 		a.wrote = r.proof.AddFile
-		*into[i], r.archives.claims[i] = a, nil
-	}
-	return nil
+		r.archives.of[i], r.archives.claims[i] = a, nil
+		return nil
+	})
 }
 
 // close closes the archives, and unlocks folders whose archive was not opened.
@@ -279,7 +270,7 @@ func (s *archives) close() error {
 // each calls f for every archive that is not nil.
 func (s *archives) each(f func(*archive) error) error {
 	var errs []error
-	for _, a := range []*archive{s.rollouts, s.validations} {
+	for _, a := range s.of {
 		if a != nil {
 			errs = append(errs, f(a))
 		}

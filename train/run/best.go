@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"vagen/internal/durable"
@@ -35,20 +34,8 @@ func (f *Folder) saveExport(step int, save func(dir string) error) (string, erro
 
 // put atomically creates or replaces a folder of the run.
 func (f *Folder) put(name string, write func(dir string) error) error {
-	final := filepath.Join(f.Path, name)
-	tmp := final + durable.Unfinished
-	err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o755))
-	if err == nil {
-		err = write(tmp)
-	}
-	if err == nil {
-		err = durable.SyncTree(tmp)
-	}
-	if err == nil {
-		err = durable.Replace(tmp, final)
-	}
-	if err != nil {
-		return fmt.Errorf("run: %s: %w", name, errors.Join(err, os.RemoveAll(tmp)))
+	if err := durable.WriteFolder(filepath.Join(f.Path, name), write); err != nil {
+		return fmt.Errorf("run: %s: %w", name, err)
 	}
 	return nil
 }

@@ -71,37 +71,31 @@ func (c *Checkpoints) Save(ctx context.Context, l policy.Learner, s train.State,
 func (c *Checkpoints) put(
 	ctx context.Context, save func(context.Context, string) error, s train.State, settings []byte,
 ) error {
-	final := c.path(s.Step)
-	if err := c.write(ctx, final+durable.Unfinished, save, s, settings); err != nil {
-		return fmt.Errorf("run: checkpoint: %w", errors.Join(err, os.RemoveAll(final+durable.Unfinished)))
-	}
-	if c.Export != nil {
-		if err := c.Export(ctx, final+durable.Unfinished, s); err != nil {
-			return errors.Join(err, os.RemoveAll(final+durable.Unfinished))
+	var exported error
+	err := durable.WriteFolder(c.path(s.Step), func(dir string) error {
+		err := write(ctx, dir, save, s, settings)
+		if err == nil && c.Export != nil {
+			exported = c.Export(ctx, dir, s)
 		}
+		return errors.Join(err, exported)
+	})
+	if err == nil {
+		err = c.prune(s.Step)
 	}
-	if err := durable.Replace(final+durable.Unfinished, final); err != nil {
-		return fmt.Errorf("run: checkpoint: %w", err)
+	if err != nil && exported == nil {
+		err = fmt.Errorf("run: checkpoint: %w", err)
 	}
-	if err := c.prune(s.Step); err != nil {
-		return fmt.Errorf("run: checkpoint: %w", err)
-	}
-	return nil
+	return err
 }
 
 func (c *Checkpoints) path(step int) string {
 	return filepath.Join(c.Dir, rundir.StepPrefix+strconv.Itoa(step))
 }
 
-func (c *Checkpoints) write(
+// write writes the files of a checkpoint.
+func write(
 	ctx context.Context, dir string, save func(context.Context, string) error, s train.State, settings []byte,
 ) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
 	if err := save(ctx, dir); err != nil {
 		return err
 	}
@@ -113,13 +107,10 @@ func (c *Checkpoints) write(
 		return err
 	}
 	m, err := durable.Sums(ctx, dir, rundir.ManifestName)
-	if err == nil {
-		err = durable.WriteJSON(filepath.Join(dir, rundir.ManifestName), m)
-	}
 	if err != nil {
 		return err
 	}
-	return durable.SyncTree(dir)
+	return durable.WriteJSON(filepath.Join(dir, rundir.ManifestName), m)
 }
 
 // verify compares the files of a checkpoint with its manifest, which must list the run's

@@ -11,10 +11,7 @@ import (
 )
 
 // checkpointer saves the learner of a run in the run's folder.
-type checkpointer struct {
-	run     *Run
-	learner policy.Learner
-}
+type checkpointer struct{ run *Run }
 
 // rollbacker is a checkpointer of a learner that can be restored.
 type rollbacker struct {
@@ -31,10 +28,10 @@ var (
 	_ train.Observer     = observer{}
 )
 
-// checkpointer saves a learner, and rolls it back if it can be restored.
-func (r *Run) checkpointer(learner policy.Learner) train.Checkpointer {
-	c := checkpointer{r, learner}
-	if l, ok := policy.As[policy.Restorer](learner); ok {
+// checkpointer saves the learner, and rolls it back if it can be restored.
+func (r *Run) checkpointer() train.Checkpointer {
+	c := checkpointer{r}
+	if l, ok := policy.As[policy.Restorer](r.Learner); ok {
 		return rollbacker{c, l}
 	}
 	return c
@@ -46,12 +43,12 @@ func (c checkpointer) Begin(ctx context.Context, s train.State) (*train.Pending,
 	if err := c.run.archives.each((*archive).flush); err != nil {
 		return nil, err
 	}
-	return c.run.begin(ctx, c.learner, s)
+	return c.run.begin(ctx, s)
 }
 
 // KeepBest saves the policy in best_actor.
 func (c checkpointer) KeepBest(ctx context.Context, b train.Best) error {
-	return c.run.Folder.SaveBest(ctx, b, policyOf(c.learner))
+	return c.run.Folder.SaveBest(ctx, b, policyOf(c.run.Learner))
 }
 
 // Rollback restores the newest checkpoint: that of trainer.resume_from_path if the run has
@@ -72,7 +69,7 @@ func (c rollbacker) Rollback(ctx context.Context) (train.State, error) {
 
 // Played writes the episodes of a step.
 func (o observer) Played(step int, ts []*rollout.Trajectory) error {
-	if a := o.run.archives.rollouts; a != nil {
+	if a := o.run.archives.of[rollouts]; a != nil {
 		return a.add(step, ts)
 	}
 	return nil
@@ -80,7 +77,7 @@ func (o observer) Played(step int, ts []*rollout.Trajectory) error {
 
 // Estimated writes the scores of a step beside its episodes.
 func (o observer) Estimated(step int, scores []store.Scores) error {
-	if a := o.run.archives.rollouts; a != nil {
+	if a := o.run.archives.of[rollouts]; a != nil {
 		return a.addScores(step, scores)
 	}
 	return nil
@@ -89,7 +86,7 @@ func (o observer) Estimated(step int, scores []store.Scores) error {
 // Validated writes the episodes of a validation and the curve.
 func (o observer) Validated(step int, ts []*rollout.Trajectory) error {
 	r := o.run
-	if a := r.archives.validations; a != nil {
+	if a := r.archives.of[validations]; a != nil {
 		if err := a.add(step, ts); err != nil {
 			return err
 		}

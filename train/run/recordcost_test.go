@@ -183,7 +183,7 @@ func (p *paced) step(b *testing.B) {
 	begin := usage.CPUTime()
 	p.open <- struct{}{}
 	p.wait(b)
-	if a := p.run.archives.rollouts; a != nil {
+	if a := p.run.archives.of[rollouts]; a != nil {
 		require.NoError(b, a.flush())
 	}
 	p.took = usage.CPUTime() - begin

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,12 +98,7 @@ func (p *Checkpoint) fits(c *config.Config) ([]string, error) {
 // sinks that need a run's history, such as a Curve. The event that the checkpoint was
 // saved is not included: the Trainer that resumes from it emits it.
 func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
-	path := f.dir().Path(rundir.MetricsName)
-	raw, err := regular.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("run: metrics: %w", err)
-	}
-	events, err := f.keep(path, raw, from)
+	events, err := f.keep(f.dir().Path(rundir.MetricsName), from)
 	for i := range events {
 		events[i].Total = total
 	}

@@ -195,7 +195,7 @@ func (r *Run) trainer() *train.Trainer {
 	t := &train.Trainer{
 		Config: r.Config, Learner: r.Learner, Envs: r.Envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels,
 		Examples: r.examples, Registries: r.names,
-		Checkpointer: r.checkpointer(r.Learner), Observer: observer{r}, Handled: train.OuterKeys(),
+		Checkpointer: r.checkpointer(), Observer: observer{r}, Handled: train.OuterKeys(),
 	}
 	if r.queue != nil {
 		t.Dealer = r.queue

@@ -92,13 +92,17 @@ func (f *Folder) unrecorded() bool {
 // Lock locks the folder against other processes until unlock is called or the process
 // ends in any way. If another process has the lock, the error wraps ErrBusy. After
 // locking it writes a changed configuration that OpenFolder accepted; if another process
-// changed config.yaml since OpenFolder, the error wraps ErrOtherConfig.
+// changed config.yaml since OpenFolder, the error wraps ErrOtherConfig. A policy in best_actor that a
+// killed process was replacing is there again.
 func (f *Folder) Lock() (unlock func() error, err error) {
 	if unlock, err = f.dir().Lock(); err != nil {
 		return nil, err
 	}
 	if err := f.writePending(); err != nil {
 		return nil, errors.Join(err, unlock())
+	}
+	if err := durable.Recover(f.dir().Path(rundir.BestName)); err != nil {
+		return nil, errors.Join(fmt.Errorf("run: %w", err), unlock())
 	}
 	return unlock, nil
 }
@@ -141,23 +145,19 @@ func (f *Folder) ID() (string, error) {
 }
 
 // inherit replaces the folder's metrics by those of another run up to a checkpoint of
-// it, as the history of a run that starts from that checkpoint. If the other folder has
-// no metrics, it does nothing.
+// it, as the history of a run that starts from that checkpoint.
 func (f *Folder) inherit(from string, at *train.State) error {
-	path := filepath.Join(from, rundir.MetricsName)
-	raw, err := regular.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("run: metrics: %w", err)
-	}
-	_, err = f.keep(path, raw, at)
+	_, err := f.keep(filepath.Join(from, rundir.MetricsName), at)
 	return err
 }
 
-// keep replaces the folder's metrics by the lines of a file up to a checkpoint, and returns their events.
-func (f *Folder) keep(path string, raw []byte, at *train.State) ([]track.Event, error) {
+// keep replaces the folder's metrics by the lines of a file up to a checkpoint, and returns their events. A
+// file that does not exist has none.
+func (f *Folder) keep(path string, at *train.State) ([]track.Event, error) {
+	raw, err := regular.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("run: metrics: %w", err)
+	}
 	kept, events, err := track.KeepLines(raw, func(e track.Event) bool { return after(e, at) })
 	if err != nil {
 		return nil, fmt.Errorf("run: metrics: %s: %w", path, err)
@@ -181,13 +181,14 @@ func (f *Folder) Checkpoints(c *config.Config, log *slog.Logger) *Checkpoints {
 }
 
 // SaveEpisodes writes the first n episodes, with their images as PNG files, to
-// episodes/step_<n>.
+// episodes/step_<n>, in the place of those that are there.
 func (f *Folder) SaveEpisodes(step int, ts []*rollout.Trajectory, n int) error {
 	dir := filepath.Join(f.Path, rundir.Shown, rundir.StepPrefix+strconv.Itoa(step))
 	if n < 1 || len(ts) == 0 {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	// A resumed run repeats a validation, and may save fewer episodes.
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return fmt.Errorf("run: episodes: %w", err)
 	}
 	for i, t := range ts[:min(n, len(ts))] {

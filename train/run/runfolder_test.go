@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"image"
@@ -17,6 +18,7 @@ import (
 	"vagen/policy"
 	"vagen/reward"
 	"vagen/rollout"
+	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/run"
 )
@@ -133,4 +135,33 @@ func TestNoEpisodesWriteNothing(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(f.Path, "episodes"))
 	require.NoError(t, os.WriteFile(filepath.Join(f.Path, "episodes"), nil, 0o644))
 	require.ErrorContains(t, f.SaveEpisodes(1, []*rollout.Trajectory{{}}, 1), "run: episodes: ")
+}
+
+// TestTheBestPolicyIsThereAfterAKill: a process that was killed while it replaced the folder best_actor, or wrote
+// a new one, does not cost a resumed run its best policy so far.
+func TestTheBestPolicyIsThereAfterAKill(t *testing.T) {
+	c := traintest.Small()
+	f, err := run.CreateFolder(filepath.Join(t.TempDir(), "run"), &c)
+	require.NoError(t, err)
+	best := filepath.Join(f.Path, "best_actor")
+	require.NoError(t, f.SaveBest(t.Context(), train.Best{Step: 3}, func(context.Context, string) error { return nil }))
+	require.NoError(t, os.Rename(best, best+".old"))
+	require.NoError(t, os.Mkdir(best+".tmp", 0o755))
+	unlock, err := f.Lock()
+	require.NoError(t, err)
+	require.NoError(t, unlock())
+	require.FileExists(t, filepath.Join(best, "best.json"))
+	require.NoDirExists(t, best+".old")
+	require.NoDirExists(t, best+".tmp")
+}
+
+// TestARepeatedValidationLeavesNoOtherEpisodes: a run that resumed with a smaller trainer.log_val_generations.
+func TestARepeatedValidationLeavesNoOtherEpisodes(t *testing.T) {
+	f := &run.Folder{Path: t.TempDir()}
+	for n := 3; n > 0; n-- {
+		require.NoError(t, f.SaveEpisodes(20, []*rollout.Trajectory{{}, {}, {}}, n))
+		list, err := os.ReadDir(filepath.Join(f.Path, "episodes", "step_20"))
+		require.NoError(t, err)
+		require.Len(t, list, n)
+	}
 }
