@@ -16,19 +16,11 @@ import (
 
 // batch contains the trajectories of a step as rows of tokens.
 type batch struct {
-	rows       policy.Rows
-	adv        advantage.Batch
-	trajectory []int // for each row, the index into the usable trajectories
-	used       []*rollout.Trajectory
-	kept       []int // indices into used of the trajectories to train on
-
-	loss, value []bool // per token: included in the policy loss, in the value loss
-	want        []bool // tokens to score: either of them, or a step of the recursion
+	rollout.Batch
+	kept []int  // indices into Used of the trajectories to train on
+	want []bool // tokens to score: those of the losses, or a step of the recursion
 
 	turn    []int32   // per token, within its row; context belongs to the turn after it
-	written []bool    // tokens that the model wrote
-	forced  []bool    // of these, the ones that it did not choose
-	sampled []float32 // log-probs at sampling, 0 for other tokens
 	rollout []float32 // importance weights, nil for none
 
 	old, reference, values []float32
@@ -36,7 +28,7 @@ type batch struct {
 	chosen    []int32
 	teacher   []float32          // log-probs that the loss compares, several per token; nil for none
 	squares   []float32          // sums of squared probabilities, nil unless the estimator reads them
-	agents    []string           // those of adv.Agent
+	agents    []string           // those of Steps.Agent
 	baselines map[string]float64 // of RAE, after the batch
 	entropy   []float32          // nil unless scores are recorded
 	result    advantage.Result
@@ -48,14 +40,11 @@ func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (
 	if err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}
-	b := &batch{
-		rows: got.Rows, adv: got.Steps, trajectory: got.Of, used: got.Used,
-		loss: got.Loss, value: got.Value, written: got.Response, forced: got.Forced, sampled: got.LogProbs,
-	}
-	for i := range b.used {
+	b := &batch{Batch: *got}
+	for i := range b.Used {
 		b.kept = append(b.kept, i)
 	}
-	if b.rows.Len() == 0 {
+	if b.Rows.Len() == 0 {
 		return nil, noRows(ts, "episodes")
 	}
 	spec.Critic = spec.Critic && c.Critic.Kind != "none" // for a teacher alone there may be none
@@ -87,37 +76,37 @@ func masks(c *config.Config) mask.Options {
 // forced ones included, which are steps of the estimator's recursion; or on request all tokens. The first token
 // of a row is never selected, because nothing predicts it.
 func (b *batch) chooseTokens(spec advantage.Spec, all bool) {
-	b.want, b.adv.Attention = make([]bool, len(b.loss)), make([]bool, len(b.loss))
+	b.want, b.Steps.Attention = make([]bool, len(b.Loss)), make([]bool, len(b.Loss))
 	for i := range b.want {
-		b.adv.Attention[i] = true
-		b.want[i] = all || b.loss[i] || b.written[i] || spec.Critic && spec.Mask == advantage.MaskAttention
+		b.Steps.Attention[i] = true
+		b.want[i] = all || b.Loss[i] || b.Response[i] || spec.Critic && spec.Mask == advantage.MaskAttention
 	}
-	for i := range b.rows.Len() {
-		first := b.rows.Offsets[i]
-		b.loss[first], b.value[first], b.want[first], b.adv.Attention[first] = false, false, false, false
+	for i := range b.Rows.Len() {
+		first := b.Rows.Offsets[i]
+		b.Loss[first], b.Value[first], b.want[first], b.Steps.Attention[first] = false, false, false, false
 	}
 }
 
 // charged returns the tokens that are included in the KL in the reward.
 func (b *batch) charged(kind string) []bool {
 	if kind == config.KLAttention {
-		return b.adv.Attention
+		return b.Steps.Attention
 	}
-	out := make([]bool, len(b.written))
+	out := make([]bool, len(b.Response))
 	for i := range out {
-		out[i] = b.written[i] && !b.forced[i] && b.adv.Attention[i]
+		out[i] = b.Response[i] && !b.Forced[i] && b.Steps.Attention[i]
 	}
 	return out
 }
 
 // numberTurns numbers the turns of every row from 0.
 func (b *batch) numberTurns() {
-	b.turn = make([]int32, len(b.loss))
-	for row := range b.rows.Len() {
+	b.turn = make([]int32, len(b.Loss))
+	for row := range b.Rows.Len() {
 		id := int32(0)
-		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
+		for i := b.Rows.Offsets[row]; i < b.Rows.Offsets[row+1]; i++ {
 			b.turn[i] = id
-			if b.adv.TurnEnd[i] {
+			if b.Steps.TurnEnd[i] {
 				id++
 			}
 		}
@@ -135,13 +124,13 @@ func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
 	if !on {
 		return nil
 	}
-	judged := make([]bool, len(b.loss))
+	judged := make([]bool, len(b.Loss))
 	for i := range judged {
-		judged[i] = b.loss[i] && b.written[i] && !b.forced[i]
+		judged[i] = b.Loss[i] && b.Response[i] && !b.Forced[i]
 	}
 	var got loss.Corrected
-	err = loss.Correct(&got, correction, &loss.CorrectionBatch[float32]{Offsets: b.rows.Offsets, Mask: judged,
-		Trainer: b.old, Rollout: b.sampled})
+	err = loss.Correct(&got, correction, &loss.CorrectionBatch[float32]{Offsets: b.Rows.Offsets, Mask: judged,
+		Trainer: b.old, Rollout: b.LogProbs})
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
@@ -149,8 +138,8 @@ func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
 	for i, on := range judged {
 		switch {
 		case on:
-			b.loss[i] = got.Mask[i]
-		case b.loss[i] && b.rollout != nil:
+			b.Loss[i] = got.Mask[i]
+		case b.Loss[i] && b.rollout != nil:
 			b.rollout[i] = 1
 		}
 	}
@@ -162,9 +151,9 @@ func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
 
 // useSampledLogProbs uses the log-probs of sampling as the old log-probs.
 func (b *batch) useSampledLogProbs() {
-	b.old = make([]float32, len(b.sampled))
-	for i, x := range b.sampled {
-		if b.want[i] && b.written[i] {
+	b.old = make([]float32, len(b.LogProbs))
+	for i, x := range b.LogProbs {
+		if b.want[i] && b.Response[i] {
 			b.old[i] = x
 		}
 	}
@@ -173,8 +162,8 @@ func (b *batch) useSampledLogProbs() {
 // samplingLogProbs returns the log-probs at sampling, and the old ones of tokens that were not sampled.
 func (b *batch) samplingLogProbs() []float32 {
 	out := slices.Clone(b.old)
-	for i, x := range b.sampled {
-		if b.written[i] && !b.forced[i] {
+	for i, x := range b.LogProbs {
+		if b.Response[i] && !b.Forced[i] {
 			out[i] = x
 		}
 	}
@@ -218,7 +207,7 @@ func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 		}
 		*column.into = column.from
 	}
-	b.adv.Values = b.values
+	b.Steps.Values = b.values
 	if what.Choice.By == "" {
 		return nil
 	}
@@ -234,7 +223,7 @@ func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 // rowsOf returns the indices of the rows of a mini-batch of trajectories.
 func (b *batch) rowsOf(members map[int]bool) []int {
 	var rows []int
-	for row, t := range b.trajectory {
+	for row, t := range b.Of {
 		if members[t] {
 			rows = append(rows, row)
 		}
@@ -257,12 +246,12 @@ func slice[T any](offsets, rows []int, x []T) []T {
 
 // heard marks what the environment wrote after the first response of each row.
 func (b *batch) heard() []bool {
-	out := make([]bool, len(b.written))
-	for row := range b.rows.Len() {
+	out := make([]bool, len(b.Response))
+	for row := range b.Rows.Len() {
 		answered := false
-		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
-			answered = answered || b.written[i]
-			out[i] = answered && !b.written[i]
+		for i := b.Rows.Offsets[row]; i < b.Rows.Offsets[row+1]; i++ {
+			answered = answered || b.Response[i]
+			out[i] = answered && !b.Response[i]
 		}
 	}
 	return out
@@ -271,40 +260,36 @@ func (b *batch) heard() []bool {
 // miniBatch returns the learner's batch for one optimiser step, with token weights. alpha is the weight of the
 // prediction of observations.
 func (b *batch) miniBatch(rows []int, a config.Aggregation, alpha float64) (*policy.Batch, error) {
-	out := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
-	var counted, value []bool
+	off := b.Rows.Offsets
+	out := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}, Tokens: slice(off, rows, b.Rows.Tokens)}}
+	counted := slice(off, rows, b.Loss)
 	var prompts []int
-	off := b.rows.Offsets
+	n := 0
 	for _, r := range rows {
-		out.Tokens = append(out.Tokens, b.rows.Tokens[off[r]:off[r+1]]...)
-		out.Offsets = append(out.Offsets, len(out.Tokens))
-		out.Images = append(out.Images, b.rows.Images[r])
-		counted = append(counted, b.loss[off[r]:off[r+1]]...)
-		withoutFirst(counted[len(counted)-(off[r+1]-off[r]):], b.written[off[r]:off[r+1]], a.Skip)
-		value = append(value, b.value[off[r]:off[r+1]]...)
-		prompts = append(prompts, b.adv.Group[r])
+		withoutFirst(counted[n:], b.Response[off[r]:off[r+1]], a.Skip)
+		n += off[r+1] - off[r]
+		out.Offsets, out.Images = append(out.Offsets, n), append(out.Images, b.Rows.Images[r])
+		prompts = append(prompts, b.Steps.Group[r])
 	}
 	a.Loss.Prompts, a.Aux.Prompts = prompts, prompts
 	var err error
-	if out.Weight, err = tokenWeights(a.Loss, out.Offsets, counted); err != nil {
-		return nil, err
+	weights := func(a loss.Aggregation, counted []bool) []float32 {
+		w, failed := tokenWeights(a, out.Offsets, counted)
+		err = errors.Join(err, failed)
+		return w
 	}
+	out.Weight, out.ValueWeight = weights(a.Loss, counted), weights(loss.Aggregation{}, slice(off, rows, b.Value))
 	if a.Apart {
-		if out.AuxWeight, err = tokenWeights(a.Aux, out.Offsets, counted); err != nil {
-			return nil, err
-		}
-	}
-	if out.ValueWeight, err = tokenWeights(loss.Aggregation{}, out.Offsets, value); err != nil {
-		return nil, err
+		out.AuxWeight = weights(a.Aux, counted)
 	}
 	if alpha != 0 {
-		out.EchoWeight, err = tokenWeights(loss.Aggregation{}, out.Offsets, slice(off, rows, b.heard()))
-		if err != nil {
-			return nil, err
-		}
+		out.EchoWeight = weights(loss.Aggregation{}, slice(off, rows, b.heard()))
 		for i := range out.EchoWeight {
 			out.EchoWeight[i] *= float32(alpha)
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	out.Chosen, out.Teacher = slice(off, rows, b.chosen), slice(off, rows, b.teacher)
 	out.RolloutWeight, out.Turn = slice(off, rows, b.rollout), slice(off, rows, b.turn)

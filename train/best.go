@@ -56,13 +56,13 @@ func (p *progress) compareBest(
 		log.Warn("metric for the best policy not found in the validation", "trainer.best_actor_metric", name, "step", step)
 		return nil
 	}
-	if !p.best.improvedBy(name, rank) {
+	if !p.Best.improvedBy(name, rank) {
 		return nil
 	}
 	b := Best{Step: step, Metric: name, Value: value}
 	if err := to.KeepBest(ctx, b); err != nil {
 		return err
 	}
-	p.best = &b
+	p.Best = &b
 	return nil
 }

@@ -193,16 +193,18 @@ func (c *collector) player(with policy.Policy, s policy.Sampling) *rollout.Playe
 // sampling returns the sampling settings of training.
 func sampling(c *config.Config) policy.Sampling {
 	r := &c.Agent.Rollout
-	s := greedy(c)
-	s.Temperature, s.TopP, s.TopK = r.Temperature, r.TopP, max(0, r.TopK)
-	return s
+	return sampled(c, r.Temperature, r.TopP, r.TopK)
 }
 
 // validationSampling returns the sampling settings of validation.
 func validationSampling(c *config.Config) policy.Sampling {
 	v := &c.Agent.Rollout.Val
+	return sampled(c, v.Temperature, v.TopP, v.TopK)
+}
+
+func sampled(c *config.Config, temperature, topP float64, topK int) policy.Sampling {
 	s := greedy(c)
-	s.Temperature, s.TopP, s.TopK = v.Temperature, v.TopP, max(0, v.TopK)
+	s.Temperature, s.TopP, s.TopK = temperature, topP, max(0, topK)
 	return s
 }
 

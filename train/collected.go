@@ -102,7 +102,7 @@ func (t *Trainer) Collect(ctx context.Context, step int) (*Collected, error) {
 	if t.Config.Run.Async {
 		out.measureStaleness(t.Config.Run.Partial)
 	}
-	if step == p.done+1 {
+	if step == p.Step+1 {
 		if err := t.startPrefetches(ctx); err != nil {
 			return nil, err
 		}
@@ -128,6 +128,6 @@ func (t *Trainer) collectOrTake(ctx context.Context, step int) (*Collected, erro
 	if err != nil {
 		return nil, err
 	}
-	out.Policy, out.took = p.done, took
+	out.Policy, out.took = p.Step, took
 	return out, nil
 }

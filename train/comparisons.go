@@ -19,21 +19,21 @@ import (
 // parts of the reward for GDPO, and the states before and after turns for GiGPO and its kin.
 func (b *batch) addComparisons(spec advantage.Spec, a *config.AlgorithmConfig, greedy map[int]float64) {
 	if spec.Components {
-		b.adv.ComponentWeights = a.RewardWeights
+		b.Steps.ComponentWeights = a.RewardWeights
 		for _, key := range a.RewardKeys {
-			b.adv.Components = append(b.adv.Components, b.component(key, spec.Name == "gdpo_trl"))
+			b.Steps.Components = append(b.Steps.Components, b.component(key, spec.Name == "gdpo_trl"))
 		}
 	}
-	for row := range b.rows.Len() {
-		t := b.used[b.trajectory[row]]
+	for row := range b.Rows.Len() {
+		t := b.Used[b.Of[row]]
 		if spec.Baselines {
-			b.adv.Baselines = append(b.adv.Baselines, float32(greedy[t.Group]))
+			b.Steps.Baselines = append(b.Steps.Baselines, float32(greedy[t.Group]))
 		}
 		if spec.States {
-			b.adv.States = states(b.adv.States, t, b.adv.Turn[row])
+			b.Steps.States = states(b.Steps.States, t, b.Steps.Turn[row])
 		}
 		if spec.Next {
-			b.adv.Next = nextStates(b.adv.Next, t, b.adv.Turn[row])
+			b.Steps.Next = nextStates(b.Steps.Next, t, b.Steps.Turn[row])
 		}
 	}
 }
@@ -42,25 +42,25 @@ func (b *batch) addComparisons(spec advantage.Spec, a *config.AlgorithmConfig, g
 func (b *batch) takeBaselines(before map[string]float64) {
 	b.baselines = map[string]float64{}
 	maps.Copy(b.baselines, before)
-	for row := range b.rows.Len() {
-		name := b.used[b.trajectory[row]].Env
+	for row := range b.Rows.Len() {
+		name := b.Used[b.Of[row]].Env
 		at := slices.Index(b.agents, name)
 		if at < 0 {
 			at = len(b.agents)
-			b.agents, b.adv.Running = append(b.agents, name), append(b.adv.Running, before[name])
+			b.agents, b.Steps.Running = append(b.agents, name), append(b.Steps.Running, before[name])
 		}
-		b.adv.Agent = append(b.adv.Agent, at)
+		b.Steps.Agent = append(b.Steps.Agent, at)
 	}
 }
 
 // component returns the sum of a part of the reward for each row; NaN, if the estimator allows missing parts, for a
 // row with statements that a judge gave no score.
 func (b *batch) component(name string, missing bool) []float32 {
-	out := make([]float32, b.rows.Len())
+	out := make([]float32, b.Rows.Len())
 	for row := range out {
 		total := 0.0
-		for _, turn := range b.used[b.trajectory[row]].Turns {
-			if turn.Row != b.adv.Turn[row] {
+		for _, turn := range b.Used[b.Of[row]].Turns {
+			if turn.Row != b.Steps.Turn[row] {
 				continue
 			}
 			if total += turn.Reward.Of(name); missing && unjudged(&turn, name) {
@@ -82,7 +82,7 @@ func unjudged(turn *rollout.Turn, part string) bool {
 // unpaid returns the configured parts of the reward that are 0 in all rows.
 func (b *batch) unpaid(keys []string) []string {
 	var out []string
-	for k, of := range b.adv.Components {
+	for k, of := range b.Steps.Components {
 		if !slices.ContainsFunc(of, func(r float32) bool { return r != 0 }) {
 			out = append(out, keys[k])
 		}

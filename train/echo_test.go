@@ -45,9 +45,9 @@ func TestGoldenEcho(t *testing.T) {
 		}
 		sum /= rl
 		var nll []float64
-		for row := range b.rows.Len() {
+		for row := range b.Rows.Len() {
 			n, total := 0.0, 0.0
-			for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
+			for i := b.Rows.Offsets[row]; i < b.Rows.Offsets[row+1]; i++ {
 				if weights[i] == 0 {
 					continue
 				}
@@ -89,7 +89,7 @@ func echoBatch(t *testing.T, c golden.Case) (*batch, []float64) {
 	var roles map[string]float64
 	golden.Need(t, c.Params, "roles", &roles)
 	width := len(numbers(t, c.Inputs, "log_prob")) / len(nodes)
-	b := &batch{rows: policy.Rows{Offsets: []int{0}}}
+	b := &batch{Batch: rollout.Batch{Rows: policy.Rows{Offsets: []int{0}}}}
 	var role []float64
 	for _, row := range nodes {
 		for _, n := range row {
@@ -98,19 +98,19 @@ func echoBatch(t *testing.T, c golden.Case) (*batch, []float64) {
 				if n.Content != nil && n.Content[k] == 0 {
 					w = 0
 				}
-				b.written, role = append(b.written, n.Sampled != 0), append(role, w)
+				b.Response, role = append(b.Response, n.Sampled != 0), append(role, w)
 			}
 		}
-		b.rows.Offsets = append(b.rows.Offsets, b.rows.Offsets[len(b.rows.Offsets)-1]+width)
-		for len(b.written) < b.rows.Offsets[len(b.rows.Offsets)-1] { // padding
-			b.written, role = append(b.written, false), append(role, 0)
+		b.Rows.Offsets = append(b.Rows.Offsets, b.Rows.Offsets[len(b.Rows.Offsets)-1]+width)
+		for len(b.Response) < b.Rows.Offsets[len(b.Rows.Offsets)-1] { // padding
+			b.Response, role = append(b.Response, false), append(role, 0)
 		}
 	}
 	var keep [][]float64
 	if golden.Decode(t, c.Inputs, "keep", &keep) {
 		for r, row := range keep {
 			for k, on := range row {
-				role[b.rows.Offsets[r]+k] *= on
+				role[b.Rows.Offsets[r]+k] *= on
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func echoPolicy(t *testing.T, c golden.Case, b *batch) (float64, []float64) {
 		golden.Need(t, c.Params, name, x)
 	}
 	in := &loss.Batch[float64]{
-		Offsets: b.rows.Offsets, LogProb: numbers(t, c.Inputs, "log_prob"),
+		Offsets: b.Rows.Offsets, LogProb: numbers(t, c.Inputs, "log_prob"),
 		OldLogProb: numbers(t, c.Inputs, "inference_log_prob"), Advantage: numbers(t, c.Inputs, "advantages"),
 	}
 	ones := numbers(t, c.Inputs, "response_mask")
@@ -151,11 +151,13 @@ func TestStatementsWithoutAScoreAreMissing(t *testing.T) {
 	down := rollout.Turn{Reward: paid[1:], Metrics: env.Metrics{env.MetricUnjudged: 2}}
 	later := down
 	later.Row = 1 // another row
-	b := &batch{rows: policy.Rows{Offsets: []int{0, 1, 2, 3}}, trajectory: []int{0, 1, 2}, used: []*rollout.Trajectory{
-		{Turns: []rollout.Turn{scored, scored, later}}, {Turns: []rollout.Turn{scored, half}},
-		{Turns: []rollout.Turn{scored, down, scored}},
+	b := &batch{Batch: rollout.Batch{
+		Rows: policy.Rows{Offsets: []int{0, 1, 2, 3}}, Of: []int{0, 1, 2}, Used: []*rollout.Trajectory{
+			{Turns: []rollout.Turn{scored, scored, later}}, {Turns: []rollout.Turn{scored, half}},
+			{Turns: []rollout.Turn{scored, down, scored}},
+		},
 	}}
-	b.adv.Turn = []int{0, 0, 0}
+	b.Steps.Turn = []int{0, 0, 0}
 	require.Equal(t, []float32{0.5, 0.5, 0.5}, b.component("observation", false))
 	got := b.component("observation", true)
 	require.Equal(t, []float32{0.5, 0.5}, got[:2])
@@ -169,11 +171,11 @@ func TestStatementsWithoutAScoreAreMissing(t *testing.T) {
 // TestStartStatesHaveEqualWeights with prompt-mean, however many tokens their rows have.
 func TestStartStatesHaveEqualWeights(t *testing.T) {
 	counted := []bool{false, true, false, true, true, false, true, true, true}
-	b := &batch{
-		rows: policy.Rows{Offsets: []int{0, 2, 5, 9}, Tokens: make([]int32, 9), Images: make([][]policy.Image, 3)},
-		loss: counted, value: counted, written: counted,
-	}
-	b.adv.Group = []int{4, 7, 4}
+	b := &batch{Batch: rollout.Batch{
+		Rows: policy.Rows{Offsets: []int{0, 2, 5, 9}, Tokens: make([]int32, 9), Images: make([][]policy.Image, 3)},
+		Loss: counted, Value: counted, Response: counted,
+	}}
+	b.Steps.Group = []int{4, 7, 4}
 	means := config.Aggregation{Loss: loss.Aggregation{Mode: loss.PromptMean}}
 	part, err := b.miniBatch([]int{0, 1, 2}, means, 0)
 	require.NoError(t, err)
@@ -185,10 +187,11 @@ func TestStartStatesHaveEqualWeights(t *testing.T) {
 
 // TestEchoWeightsAverageOverTheMiniBatch, times alpha, and reach the objective's gradient.
 func TestEchoWeightsAverageOverTheMiniBatch(t *testing.T) {
-	b := &batch{rows: policy.Rows{Offsets: []int{0, 5, 7}}, written: []bool{false, true, false, false, true, false, true}}
+	b := &batch{Batch: rollout.Batch{Rows: policy.Rows{Offsets: []int{0, 5, 7}},
+		Response: []bool{false, true, false, false, true, false, true}}}
 	require.Equal(t, []bool{false, false, true, true, false, false, false}, b.heard(),
 		"not the prompt, not what the model wrote")
-	part := &policy.Batch{Rows: policy.Rows{Offsets: b.rows.Offsets, Tokens: make([]int32, 7)}, Weight: make([]float32, 7)}
+	part := &policy.Batch{Rows: policy.Rows{Offsets: b.Rows.Offsets, Tokens: make([]int32, 7)}, Weight: make([]float32, 7)}
 	part.EchoWeight = []float32{0, 0, 0.25, 0.75, 0, 0, 0}
 	part.OldLogProbs, part.Advantages = make([]float32, 7), make([]float32, 7)
 	got, err := (&policy.Objective{}).Eval(part, &policy.Scores{LogProbs: []float32{0, 0, -2, -1, 0, 0, 0}})
@@ -204,11 +207,11 @@ func TestEchoWeightsAverageOverTheMiniBatch(t *testing.T) {
 // TestForcedTokensAreScored where nothing but the recursion reads them: without the GAE mask and with a critic on turn
 // ends. Their value is the next one of the token before.
 func TestForcedTokensAreScored(t *testing.T) {
-	b := &batch{
-		rows: policy.Rows{Offsets: []int{0, 5}}, loss: []bool{false, true, false, true, false},
-		value: []bool{false, false, false, true, false}, written: []bool{false, true, true, true, false},
-	}
-	b.adv.TurnEnd = b.value
+	b := &batch{Batch: rollout.Batch{
+		Rows: policy.Rows{Offsets: []int{0, 5}}, Loss: []bool{false, true, false, true, false},
+		Value: []bool{false, false, false, true, false}, Response: []bool{false, true, true, true, false},
+	}}
+	b.Steps.TurnEnd = b.Value
 	b.chooseTokens(advantage.Spec{Mask: advantage.MaskLoss, Critic: true}, false)
-	require.Equal(t, b.written, b.want)
+	require.Equal(t, b.Response, b.want)
 }

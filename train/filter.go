@@ -17,7 +17,7 @@ func (k *methods) applyFilter(b *batch, name string, m track.Metrics, log *slog.
 		return nil
 	}
 	in := filter.Batch{}
-	for _, episode := range b.used {
+	for _, episode := range b.Used {
 		in.Group = append(in.Group, strconv.Itoa(episode.Group))
 		in.Return = append(in.Return, episode.Return())
 	}
@@ -27,9 +27,9 @@ func (k *methods) applyFilter(b *batch, name string, m track.Metrics, log *slog.
 	}
 	last := -1
 	for _, i := range out.Keep {
-		if i <= last || i >= len(b.used) {
+		if i <= last || i >= len(b.Used) {
 			return fmt.Errorf("train: filter %s: it returned episode %d after %d, must be increasing and below %d", name, i,
-				last, len(b.used))
+				last, len(b.Used))
 		}
 		last = i
 	}
@@ -40,7 +40,7 @@ func (k *methods) applyFilter(b *batch, name string, m track.Metrics, log *slog.
 		}
 	}
 	maps.Copy(m, out.Metrics)
-	m["filter/dropped"], m["filter/scale"] = float64(len(b.used)-len(b.kept)), out.Scale
+	m["filter/dropped"], m["filter/scale"] = float64(len(b.Used)-len(b.kept)), out.Scale
 	if len(b.kept) == 0 {
 		log.Warn("the filter dropped all episodes: this step has no update", "filter", name)
 	}

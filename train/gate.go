@@ -15,17 +15,17 @@ func (b *batch) rejected(p *config.PoolsConfig, m track.Metrics) map[int]bool {
 		return nil
 	}
 	advantages := map[int][]float32{}
-	for row, t := range b.trajectory {
-		group := b.used[t].Group
-		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
-			if b.loss[i] {
+	for row, t := range b.Of {
+		group := b.Used[t].Group
+		for i := b.Rows.Offsets[row]; i < b.Rows.Offsets[row+1]; i++ {
+			if b.Loss[i] {
 				advantages[group] = append(advantages[group], b.result.Advantages[i])
 			}
 		}
 	}
-	gate, out := difficulty.Gate{Min: p.RejectMin, Max: p.RejectMax}, map[int]bool{}
+	out := map[int]bool{}
 	for group, all := range advantages {
-		if !gate.Admits(all) {
+		if !difficulty.Admits(p, all) {
 			out[group] = true
 		}
 	}
@@ -38,7 +38,7 @@ func (b *batch) leaveOut(groups map[int]bool, log *slog.Logger) {
 	if len(groups) == 0 {
 		return
 	}
-	b.kept = slices.DeleteFunc(b.kept, func(i int) bool { return groups[b.used[i].Group] })
+	b.kept = slices.DeleteFunc(b.kept, func(i int) bool { return groups[b.Used[i].Group] })
 	if len(b.kept) == 0 {
 		log.Warn("the gate rejected all groups that the filter kept: this step has no update",
 			"gate", config.GateAdvantageRange)

@@ -37,9 +37,9 @@ func LayOut(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (*L
 	}
 	spec.Baselines = false // the greedy episodes are not among ts
 	b.addComparisons(spec, &c.Algorithm, nil)
-	out := &Layout{Batch: b.adv, Loss: b.loss, Value: b.value, Scored: b.want}
-	for row := range b.rows.Len() {
-		out.Rows = append(out.Rows, LayoutRow{b.used[b.trajectory[row]], b.adv.Turn[row]})
+	out := &Layout{Batch: b.Steps, Loss: b.Loss, Value: b.Value, Scored: b.want}
+	for row := range b.Rows.Len() {
+		out.Rows = append(out.Rows, LayoutRow{b.Used[b.Of[row]], b.Steps.Turn[row]})
 	}
 	return out, nil
 }

@@ -125,7 +125,7 @@ func (t *Trainer) learnPass(
 				return fmt.Errorf("train: %w", err)
 			}
 			if loss.Sampled(p.objective.PolicyLoss()) {
-				part.Sampled = slice(b.rows.Offsets, rows, b.samplingLogProbs())
+				part.Sampled = slice(b.Rows.Offsets, rows, b.samplingLogProbs())
 			}
 			part.Seed = rng.Derive(seed, rng.Shuffle, uint64(step), uint64(epoch), uint64(from))
 			stats, err := t.Learner.Update(ctx, part, p.objective, p.optimizer)

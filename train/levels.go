@@ -268,9 +268,6 @@ func (l *Levels) completeConfig(train []dataset.Episode) {
 	}
 	if l.State != nil {
 		c.Reward.Aggregate, c.Reward.Site = l.State.Aggregation, l.State.Site
-		if c.Reward.Site == "per_span" {
-			c.Reward.Site = config.SectionEnd
-		}
 	}
 }
 

@@ -49,12 +49,12 @@ func (t *Trainer) loop(ctx context.Context) error {
 	c, p := &t.Config.Trainer, &t.progress
 	switch {
 	case p.begun: // by Step
-	case p.from.Interrupted:
-		if err := t.afterStep(ctx, p.done); err != nil {
+	case p.Interrupted:
+		if err := t.afterStep(ctx, p.Step); err != nil {
 			return err
 		}
-	case p.done > 0:
-		if err := t.publisher.publish(track.Event{Kind: track.KindSave, Step: p.done, Total: c.Steps}); err != nil {
+	case p.Step > 0:
+		if err := t.publisher.publish(track.Event{Kind: track.KindSave, Step: p.Step, Total: c.Steps}); err != nil {
 			return err
 		}
 	case c.ValBefore:
@@ -62,8 +62,8 @@ func (t *Trainer) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	for p.done < c.Steps && !t.stability.stopEarly() {
-		step := p.done + 1
+	for p.Step < c.Steps && !t.stability.stopEarly() {
+		step := p.Step + 1
 		collected, err := t.Collect(ctx, step)
 		if err != nil {
 			return err

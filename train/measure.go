@@ -30,15 +30,15 @@ func (k *methods) measure(b *batch, m track.Metrics, log *slog.Logger) {
 // advantages.
 func (b *batch) diagnosis() *diagnose.Batch {
 	d := &diagnose.Batch{
-		Offsets: b.rows.Offsets, ValueMask: b.value, OldLogProb: b.old,
+		Offsets: b.Rows.Offsets, ValueMask: b.Value, OldLogProb: b.old,
 		Advantage: b.result.Advantages, Value: b.values,
 	}
 	if b.values != nil {
 		d.Target = b.result.Returns
 	}
-	for row := range b.rows.Len() {
-		t := b.used[b.trajectory[row]]
-		k := b.adv.Turn[row]
+	for row := range b.Rows.Len() {
+		t := b.Used[b.Of[row]]
+		k := b.Steps.Turn[row]
 		d.Group = append(d.Group, strconv.Itoa(t.Group))
 		d.Trajectory = append(d.Trajectory, strconv.Itoa(t.Group)+"."+strconv.Itoa(t.Index))
 		parts, text, cut := summarize(t, k)
@@ -46,8 +46,8 @@ func (b *batch) diagnosis() *diagnose.Batch {
 		d.Score = append(d.Score, parts.Sum())
 		d.Mask = t.Rows[k].Response(d.Mask)
 		shaped := 0.0
-		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
-			shaped += float64(b.adv.Rewards[i])
+		for i := b.Rows.Offsets[row]; i < b.Rows.Offsets[row+1]; i++ {
+			shaped += float64(b.Steps.Rewards[i])
 		}
 		d.Shaped = append(d.Shaped, shaped)
 	}

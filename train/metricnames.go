@@ -1,6 +1,7 @@
 package train
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -16,30 +17,30 @@ import (
 func (b *batch) addDashboardNames(c *config.Config, epoch, step int, m track.Metrics) {
 	m.AddAliases(track.KindStep)
 	var turns, scores []float64
-	for _, e := range b.used {
+	for _, e := range b.Used {
 		turns, scores = append(turns, float64(len(e.Turns))), append(scores, e.Return())
 	}
 	summary.Spread(m, "num_turns", turns)
 	summary.Spread(m, "custom_metrics/train/episode_turns", turns)
 	summary.Spread(m, "custom_metrics/train/episode_score", scores)
 	cut := 0
-	for row := range b.rows.Len() {
-		if _, _, over := summarize(b.used[b.trajectory[row]], b.adv.Turn[row]); over {
+	for row := range b.Rows.Len() {
+		if _, _, over := summarize(b.Used[b.Of[row]], b.Steps.Turn[row]); over {
 			cut++
 		}
 	}
-	m["response_length/clip_ratio"] = float64(cut) / float64(b.rows.Len())
+	m["response_length/clip_ratio"] = float64(cut) / float64(b.Rows.Len())
 	if c.Agent.Actor.UseKLLoss {
 		m["actor/kl_coef"] = factor(&c.Stability.KL, step, c.Trainer.Steps) * c.Agent.Actor.KLLoss
 	}
 	m["timing_s/gen"] = m["time/rollout"] + m["time/env"]
 	written := 0
-	for _, on := range b.written {
+	for _, on := range b.Response {
 		if on {
 			written++
 		}
 	}
-	all := len(b.rows.Tokens)
+	all := len(b.Rows.Tokens)
 	for stage, tokens := range map[string]int{"gen": written, "adv": all, "update_critic": all, "update_actor": all} {
 		if s, ok := m["timing_s/"+stage]; ok && tokens > 0 {
 			m["timing_per_token_ms/"+stage] = 1000 * s / float64(tokens)
@@ -97,20 +98,16 @@ func describeValidation(m track.Metrics, ts []*rollout.Trajectory, n int) {
 			describe(m, "val/by_source/"+name+"/", of[name])
 		}
 		levels := map[int][]*rollout.Trajectory{}
-		var order []int
 		for _, t := range of[name] {
 			if !t.End.Usable() {
 				continue
 			}
 			turns = append(turns, float64(len(t.Turns)))
-			if levels[t.Group] == nil {
-				order = append(order, t.Group)
-			}
 			levels[t.Group] = append(levels[t.Group], t)
 		}
 		for _, v := range variables(of[name]) {
 			var groups [][]float64
-			for _, k := range order {
+			for _, k := range slices.Sorted(maps.Keys(levels)) {
 				var x []float64
 				for _, t := range levels[k] {
 					x = append(x, v.of(t))

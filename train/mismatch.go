@@ -25,8 +25,8 @@ func (b *batch) measureMismatch(learner policy.Learner, c *config.Config, m trac
 		return
 	}
 	var n, mean, most, prob, kl, k3, ratio float64
-	for i, sampled := range b.sampled {
-		if !b.loss[i] || !b.written[i] || b.forced[i] {
+	for i, sampled := range b.LogProbs {
+		if !b.Loss[i] || !b.Response[i] || b.Forced[i] {
 			continue
 		}
 		x, y := float64(sampled), float64(b.old[i])

@@ -57,17 +57,18 @@ func (f *figures) add(m track.Metrics) {
 		f.sum, f.steps = track.Metrics{}, map[string]int{}
 	}
 	for name, x := range m {
-		old, seen := f.sum[name]
-		f.steps[name]++
-		switch {
-		case !seen:
-			f.sum[name] = x
+		switch old, seen := f.sum[name]; {
 		case strings.HasSuffix(name, "_max"):
-			f.sum[name] = max(old, x)
+			if f.sum[name] = x; seen {
+				f.sum[name] = max(old, x)
+			}
 		case strings.HasSuffix(name, "_min"):
-			f.sum[name] = min(old, x)
+			if f.sum[name] = x; seen {
+				f.sum[name] = min(old, x)
+			}
 		default:
 			f.sum[name] = old + x
+			f.steps[name]++
 		}
 	}
 }
@@ -75,9 +76,7 @@ func (f *figures) add(m track.Metrics) {
 // write writes the averages.
 func (f *figures) write(m track.Metrics) {
 	for name, x := range f.sum {
-		if m[name] = x / float64(f.steps[name]); strings.HasSuffix(name, "_max") || strings.HasSuffix(name, "_min") {
-			m[name] = x
-		}
+		m[name] = x / float64(max(1, f.steps[name]))
 	}
 }
 
@@ -124,14 +123,14 @@ func weighted(weights []float32) bool {
 // countSkipped returns ErrDiverged after too many skipped optimiser steps in a row.
 func (p *progress) countSkipped(s policy.Stats, most int, log *slog.Logger) error {
 	if !s.Skipped {
-		p.skipped = 0
+		p.Skipped = 0
 		return nil
 	}
-	p.skipped++
-	log.Warn("optimiser step skipped", "grad_norm", s.GradNorm, "critic_norm", s.CriticNorm, "in a row", p.skipped)
-	if p.skipped >= most {
+	p.Skipped++
+	log.Warn("optimiser step skipped", "grad_norm", s.GradNorm, "critic_norm", s.CriticNorm, "in a row", p.Skipped)
+	if p.Skipped >= most {
 		return fmt.Errorf("train: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged,
-			p.skipped, s.GradNorm)
+			p.Skipped, s.GradNorm)
 	}
 	return nil
 }

@@ -56,28 +56,22 @@ func (d *draws) prepare() {
 	default:
 		d.members = l.mixture.members
 	}
-	p := d.pools()
 	for _, of := range d.members {
-		d.tables = append(d.tables, p.Table(len(of), func(i int) (float64, bool) {
+		d.tables = append(d.tables, difficulty.NewTable(&l.config.Data.Pools, len(of), func(i int) (float64, bool) {
 			rate, ok := d.solved[of[i]]
 			return rate, ok
 		}))
 	}
 }
 
-func (d *draws) pools() difficulty.Pools {
-	p := &d.levels.config.Data.Pools
-	return difficulty.Pools{Limits: p.Limits, Weights: p.Weights, Unseen: p.Unseen}
-}
-
 // describe writes how many start states are in each pool, and how many of a step's groups were drawn.
 func (d *draws) describe(m track.Metrics, step int, groups map[int]bool) {
-	p := d.pools()
+	p := &d.levels.config.Data.Pools
 	for i := range p.Weights {
 		m["pool/"+strconv.Itoa(i+1)] = 0
 	}
 	for _, rate := range d.solved {
-		m["pool/"+strconv.Itoa(p.Of(rate)+1)]++
+		m["pool/"+strconv.Itoa(difficulty.PoolOf(p, rate)+1)]++
 	}
 	if n := len(d.levels.train); n > 0 {
 		m["pool/unseen"] = float64(n - len(d.solved))
@@ -116,9 +110,9 @@ func (d *draws) rates(step int, ts []*rollout.Trajectory) (rates map[int64]float
 func (p *progress) observe(rates map[int64]float64) {
 	if len(rates) > 0 {
 		all := map[int64]float64{} // collections of later steps have the old one
-		maps.Copy(all, p.solved)
+		maps.Copy(all, p.Solved)
 		maps.Copy(all, rates)
-		p.solved = all
+		p.Solved = all
 	}
 }
 
@@ -126,7 +120,7 @@ func (p *progress) observe(rates map[int64]float64) {
 func (t *Trainer) collecting() collector {
 	c := t.collector
 	if t.Config.Data.Pools.Share > 0 {
-		c.draws = &draws{levels: t.Levels, solved: t.progress.solved}
+		c.draws = &draws{levels: t.Levels, solved: t.progress.Solved}
 	}
 	return c
 }

@@ -107,7 +107,7 @@ func (t *Trainer) startPrefetches(ctx context.Context) error {
 	if !c.Run.Async {
 		return nil
 	}
-	for s := p.done + 2 + len(p.ahead); s <= min(p.done+1+c.Run.MaxStaleness, c.Trainer.Steps); s++ {
+	for s := p.Step + 2 + len(p.ahead); s <= min(p.Step+1+c.Run.MaxStaleness, c.Trainer.Steps); s++ {
 		e, err := t.startPrefetch(ctx, s)
 		if err != nil {
 			return err
@@ -136,7 +136,7 @@ func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error
 	// could not be resumed from the new weights without these episodes.
 	ctx, cancel := context.WithCancel(t.updateContext(ctx))
 	p := &prefetch{step: step, cancel: cancel, done: make(chan struct{})}
-	c, seed, version := t.collecting(), t.stability.seed(), t.progress.done
+	c, seed, version := t.collecting(), t.stability.seed(), t.progress.Step
 	go func() {
 		defer close(p.done)
 		p.collected, _, p.err = c.collect(ctx, snapshot, step, seed)

@@ -92,7 +92,7 @@ func openPreset(t *testing.T, g golden.Case) *presetRun {
 	if p.batch, err = newBatch(ts, &c, p.trainer.methods.spec); err != nil {
 		t.Fatal(err)
 	}
-	p.scores = slices.Clone(p.batch.adv.Rewards)
+	p.scores = slices.Clone(p.batch.Steps.Rewards)
 	what := policy.ScoreRequest{LogProbs: true, Reference: c.Algorithm.KLInReward, Values: c.Critic.Kind != "none"}
 	require.NoError(t, p.batch.setScores(&policy.Scores{
 		LogProbs: p.ragged("old_log_probs"), Reference: p.ragged("ref_log_prob"), Values: p.ragged("values"),
@@ -201,9 +201,9 @@ func (p *presetRun) ragged(name string) []float32 {
 // padded converts flat numbers to the recorded layout.
 func padded[T any](p *presetRun, flat []T, number func(T) float64) []float64 {
 	var out []float64
-	for row := range p.batch.rows.Len() {
+	for row := range p.batch.Rows.Len() {
 		wide := make([]float64, p.width)
-		for i, x := range flat[p.batch.rows.Offsets[row]+1 : p.batch.rows.Offsets[row+1]] {
+		for i, x := range flat[p.batch.Rows.Offsets[row]+1 : p.batch.Rows.Offsets[row+1]] {
 			wide[i] = number(x)
 		}
 		out = append(out, wide...)
@@ -233,7 +233,7 @@ func (p *presetRun) compareTokens(tally *golden.Tally, name string, got []float3
 	p.t.Helper()
 	want, flat := p.matrix(p.Expected, name), []float64(nil)
 	for row, n := range p.lengths() {
-		flat = append(flat, float(got[p.batch.rows.Offsets[row]])) // the prompt's
+		flat = append(flat, float(got[p.batch.Rows.Offsets[row]])) // the prompt's
 		flat = append(flat, want[row][:n]...)
 	}
 	golden.Floats(p.t, tally, name, got, flat, p.Tolerance)
@@ -259,11 +259,11 @@ func (p *presetRun) compareConfig(tally *golden.Tally) {
 
 func (p *presetRun) compareEstimate(tally *golden.Tally) {
 	p.compare(tally, "token_level_scores", padded(p, p.scores, float))
-	p.compare(tally, "token_level_rewards", padded(p, p.batch.adv.Rewards, float))
+	p.compare(tally, "token_level_rewards", padded(p, p.batch.Steps.Rewards, float))
 	// In the original whitening makes padding non-zero; here there is no padding.
 	p.compareTokens(tally, "advantages", p.batch.result.Advantages)
 	p.compareTokens(tally, "returns", p.batch.result.Returns)
-	p.compare(tally, "actor_mask", padded(p, p.batch.loss, bit))
+	p.compare(tally, "actor_mask", padded(p, p.batch.Loss, bit))
 	tally.Float(p.t, "current_kl", p.metrics["actor/reward_kl_penalty"], p.number(p.Expected, "current_kl"), p.Tolerance)
 	var want map[string]float64
 	golden.Need(p.t, p.Expected, "data_metrics", &want)
@@ -285,7 +285,7 @@ func (p *presetRun) compareLosses(tally *golden.Tally) {
 	require.NoError(p.t, err)
 	var got loss.Result
 	require.NoError(p.t, loss.Eval(&got, o.PolicyLoss(), aggregate.Loss, &loss.Batch[float32]{
-		Offsets: b.rows.Offsets, Mask: b.loss, LogProb: p.ragged("log_prob"), OldLogProb: b.old,
+		Offsets: b.Rows.Offsets, Mask: b.Loss, LogProb: p.ragged("log_prob"), OldLogProb: b.old,
 		Advantage: b.result.Advantages,
 	}))
 	tally.Float(p.t, "pg_loss", got.Loss, p.number(p.Expected, "pg_loss"), p.Tolerance)
@@ -307,15 +307,15 @@ func (p *presetRun) objective() policy.Objective {
 
 func (p *presetRun) compareValueLoss(tally *golden.Tally, o policy.Objective) {
 	b, c := p.batch, &p.trainer.Config
-	value, returns := b.value, slices.Clone(b.result.Returns)
+	value, returns := b.Value, slices.Clone(b.result.Returns)
 	late := !c.Rollout.LossMask && !c.Critic.OnTurnEnds
 	if late {
 		// Over all tokens the original's critic is one column late: it leaves out the
 		// first token of the region, and counts the padding after the last, where value
 		// and return are 0. Without padding the last token of the prompt stands for that.
-		value = slices.Clone(b.value)
-		for row := range b.rows.Len() {
-			first := b.rows.Offsets[row]
+		value = slices.Clone(b.Value)
+		for row := range b.Rows.Len() {
+			first := b.Rows.Offsets[row]
 			value[first], value[first+1], returns[first] = p.lengths()[row] < p.width, false, 0
 		}
 	}
@@ -326,14 +326,14 @@ func (p *presetRun) compareValueLoss(tally *golden.Tally, o policy.Objective) {
 		}
 	}
 	p.compare(tally, "critic_mask", mask)
-	weights, _, err := loss.Aggregation{}.Weights(nil, b.rows.Offsets, value)
+	weights, _, err := loss.Aggregation{}.Weights(nil, b.Rows.Offsets, value)
 	require.NoError(p.t, err)
 	wv := make([]float32, len(weights))
 	for i, w := range weights {
 		wv[i] = float32(w)
 	}
 	critic := policy.Objective{CriticOnly: true, ValueCoef: 1, ValueClip: o.ValueClip}
-	e, err := critic.Eval(&policy.Batch{Rows: b.rows, ValueWeight: wv, Returns: returns, OldValues: b.values},
+	e, err := critic.Eval(&policy.Batch{Rows: b.Rows, ValueWeight: wv, Returns: returns, OldValues: b.values},
 		&policy.Scores{Values: p.ragged("vpreds")})
 	require.NoError(p.t, err)
 	var stats policy.Stats

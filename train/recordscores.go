@@ -21,15 +21,15 @@ func (t *Trainer) showScores(b *batch, step int) error {
 
 // scores copies the numbers of all rows.
 func (b *batch) scores() []store.Scores {
-	out := make([]store.Scores, b.rows.Len())
+	out := make([]store.Scores, b.Rows.Len())
 	for i := range out {
-		from, to := b.rows.Offsets[i], b.rows.Offsets[i+1]
+		from, to := b.Rows.Offsets[i], b.Rows.Offsets[i+1]
 		out[i] = store.Scores{
-			Group: b.adv.Group[i], Index: b.adv.Trajectory[i], Row: b.adv.Turn[i],
+			Group: b.Steps.Group[i], Index: b.Steps.Trajectory[i], Row: b.Steps.Turn[i],
 			OldLogProbs: part(b.old, from, to), Reference: part(b.reference, from, to), Values: part(b.values, from, to),
-			Entropy: part(b.entropy, from, to), Rewards: part(b.adv.Rewards, from, to),
+			Entropy: part(b.entropy, from, to), Rewards: part(b.Steps.Rewards, from, to),
 			Advantages: part(b.result.Advantages, from, to), Returns: part(b.result.Returns, from, to),
-			Loss: part(b.loss, from, to), Value: part(b.value, from, to), Scored: part(b.want, from, to),
+			Loss: part(b.Loss, from, to), Value: part(b.Value, from, to), Scored: part(b.want, from, to),
 		}
 	}
 	return out

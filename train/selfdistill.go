@@ -122,9 +122,9 @@ func (t *Trainer) teachItself(ctx context.Context, b *batch, choice loss.Choice,
 		return errNoScores
 	}
 	return b.setScores(&policy.Scores{
-		Reference: withoutHints(s.LogProbs, rows.Offsets, b.rows.Offsets),
-		Chosen:    withoutHints(s.Chosen, rows.Offsets, b.rows.Offsets),
-		Teacher:   withoutHints(s.Teacher, rows.Offsets, b.rows.Offsets),
+		Reference: withoutHints(s.LogProbs, rows.Offsets, b.Rows.Offsets),
+		Chosen:    withoutHints(s.Chosen, rows.Offsets, b.Rows.Offsets),
+		Teacher:   withoutHints(s.Teacher, rows.Offsets, b.Rows.Offsets),
 	}, policy.ScoreRequest{Reference: true, Choice: choice})
 }
 
@@ -141,9 +141,9 @@ func (t *Trainer) hinted(ctx context.Context, b *batch, m track.Metrics) (*polic
 		group int // options may differ
 	}
 	hints := map[start][]int32{}
-	rows, want := &policy.Rows{Offsets: []int{0}, Images: b.rows.Images}, []bool(nil)
-	for row, of := range b.trajectory {
-		e := b.used[of].Episode
+	rows, want := &policy.Rows{Offsets: []int{0}, Images: b.Rows.Images}, []bool(nil)
+	for row, of := range b.Of {
+		e := b.Used[of].Episode
 		key := start{e.Env, e.Seed, e.Group}
 		hint, known := hints[key]
 		if !known {
@@ -153,11 +153,11 @@ func (t *Trainer) hinted(ctx context.Context, b *batch, m track.Metrics) (*polic
 			}
 			hints[key] = hint
 		}
-		from, to := b.rows.Offsets[row], b.rows.Offsets[row+1]
+		from, to := b.Rows.Offsets[row], b.Rows.Offsets[row+1]
 		if limit > 0 && len(hint)+to-from > limit {
 			hint, long = nil, long+1
 		}
-		rows.Tokens = append(append(rows.Tokens, hint...), b.rows.Tokens[from:to]...)
+		rows.Tokens = append(append(rows.Tokens, hint...), b.Rows.Tokens[from:to]...)
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 		want = append(append(want, make([]bool, len(hint))...), b.want[from:to]...)
 	}

@@ -20,12 +20,12 @@ func shapeRewards(b *batch, config *config.Config, normalizer *reward.Normalizer
 	at := b.credited(config.Placement())
 	values, keys := make([]float64, len(at)), make([]string, len(at))
 	for i, s := range at {
-		values[i] = float64(b.adv.Rewards[s.token])
+		values[i] = float64(b.Steps.Rewards[s.token])
 		switch reward.Scope(c.Normalize) {
 		case reward.ByGroup:
-			keys[i] = strconv.Itoa(b.adv.Group[s.row])
+			keys[i] = strconv.Itoa(b.Steps.Group[s.row])
 		case reward.ByEnvironment:
-			keys[i] = b.used[b.trajectory[s.row]].Env
+			keys[i] = b.Used[b.Of[s.row]].Env
 		}
 	}
 	low, high := math.Inf(-1), math.Inf(1)
@@ -42,7 +42,7 @@ func shapeRewards(b *batch, config *config.Config, normalizer *reward.Normalizer
 		}
 	}
 	for i, s := range at {
-		b.adv.Rewards[s.token] = float32(values[i])
+		b.Steps.Rewards[s.token] = float32(values[i])
 	}
 	return nil
 }
@@ -54,10 +54,10 @@ type site struct{ row, token int }
 // ends of rewarded sections, or only the last turn end of each row.
 func (b *batch) credited(how reward.Placement) []site {
 	var out []site
-	for row := range b.rows.Len() {
+	for row := range b.Rows.Len() {
 		first := len(out)
-		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
-			if b.adv.TurnEnd[i] || b.adv.Rewards[i] != 0 {
+		for i := b.Rows.Offsets[row]; i < b.Rows.Offsets[row+1]; i++ {
+			if b.Steps.TurnEnd[i] || b.Steps.Rewards[i] != 0 {
 				out = append(out, site{row, i})
 			}
 		}

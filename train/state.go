@@ -37,16 +37,13 @@ type State struct {
 
 // progress holds the changing State of a run, and the snapshots of it for checkpoints.
 type progress struct {
-	from        State             // state in which Run starts
-	done        int               // training steps
-	skipped     int               // optimiser steps skipped in a row
-	ahead       []*prefetch       // collections of the next steps, in order, without gaps
-	inSnapshots []*prefetch       // those that are part of current and finished
-	best        *Best             // validation so far; nil for none
-	solved      map[int64]float64 // State.Solved, which is replaced, not changed
+	// State is the one in which Run starts. Steps change their numbers and replace its maps; the fields whose
+	// values are elsewhere then, such as KLCoef, are set by state.
+	State
+	ahead       []*prefetch // collections of the next steps, in order, without gaps
+	inSnapshots []*prefetch // those that are part of current and finished
 	kl          reward.Controller
 	normalizer  *reward.Normalizer // nil for none
-	baselines   map[string]float64 // of estimator rae; replaced, never changed
 
 	begun    bool   // steps were done since Restore or the start
 	updating bool   // an update is running, so the weights belong to no finished step
@@ -56,8 +53,8 @@ type progress struct {
 
 // state returns the current state without prefetched episodes.
 func (p *progress) state(stability *StabilityState) (State, error) {
-	s := State{Step: p.done, Skipped: p.skipped, Best: p.best, Stability: stability.clone(), Baselines: p.baselines,
-		Solved: p.solved}
+	s := p.State
+	s.Stability, s.Rewards, s.Prefetched, s.Interrupted = stability.clone(), nil, nil, false
 	if p.kl != nil {
 		s.KLCoef = p.kl.Coefficient()
 	}
@@ -94,24 +91,24 @@ func (p *progress) checkWeights() error {
 	if !p.updating {
 		return nil
 	}
-	return fmt.Errorf("train: step %d: %w: restore a checkpoint and its State", p.done+1, ErrUnfinishedUpdate)
+	return fmt.Errorf("train: step %d: %w: restore a checkpoint and its State", p.Step+1, ErrUnfinishedUpdate)
 }
 
 // resume sets the progress to a restored state; the zero state is the start of a run. Prefetched
 // episodes that are older than a number of updates are not used.
 func (p *progress) resume(oldest int) error {
-	p.done, p.skipped, p.best, p.ahead = p.from.Step, p.from.Skipped, p.from.Best, restored(p.from.Prefetched, oldest)
-	p.inSnapshots, p.baselines, p.solved = p.ahead, p.from.Baselines, p.from.Solved
-	if a, ok := p.kl.(*reward.AdaptiveKL); ok && p.from.Step > 0 {
-		a.Value = p.from.KLCoef
+	p.ahead = restored(p.Prefetched, oldest)
+	p.inSnapshots = p.ahead
+	if a, ok := p.kl.(*reward.AdaptiveKL); ok && p.Step > 0 {
+		a.Value = p.KLCoef
 	}
-	if p.from.Rewards == nil {
+	if p.Rewards == nil {
 		return nil
 	}
 	if p.normalizer == nil || !p.normalizer.Running {
 		return fmt.Errorf("train: state: %w: it has statistics of rewards, but reward.running is off", config.ErrConfig)
 	}
-	if err := json.Unmarshal(p.from.Rewards, p.normalizer); err != nil {
+	if err := json.Unmarshal(p.Rewards, p.normalizer); err != nil {
 		return fmt.Errorf("train: state: %w", err)
 	}
 	return nil
@@ -138,7 +135,7 @@ func (t *Trainer) State() (State, error) {
 }
 
 // Done returns the number of finished training steps.
-func (t *Trainer) Done() int { return t.progress.done }
+func (t *Trainer) Done() int { return t.progress.Step }
 
 // Restore makes the Trainer continue after the step of a state, of which the learner must have the
 // weights. The configuration must be the one of the state's run.
@@ -147,7 +144,7 @@ func (t *Trainer) Restore(s State) error {
 		return fmt.Errorf("train: state: %w", err)
 	}
 	t.progress.stopPrefetches(nil)
-	t.progress, t.ready = progress{from: s}, false
+	t.progress, t.ready = progress{State: s}, false
 	return nil
 }
 
@@ -175,8 +172,8 @@ func (s *State) validate() error {
 
 // resume sets the loop to the restored state.
 func (t *Trainer) resume() error {
-	t.publisher.saved = t.progress.from.Step
-	t.stability.state = t.progress.from.Stability.clone()
+	t.publisher.saved = t.progress.Step
+	t.stability.state = t.progress.Stability.clone()
 	defer t.announce()
 	return t.progress.resume(t.Config.Run.MaxStaleness)
 }
@@ -184,7 +181,7 @@ func (t *Trainer) resume() error {
 // announce tells a learner that wants to know it which step its weights are from.
 func (t *Trainer) announce() {
 	if l, ok := policy.As[policy.StepTracker](t.Learner); ok {
-		l.Trained(t.progress.done)
+		l.Trained(t.progress.Step)
 	}
 }
 
@@ -192,7 +189,7 @@ func (t *Trainer) announce() {
 // the spike.
 func (t *Trainer) rollBack(ctx context.Context, step int) error {
 	p := &t.progress
-	rollbacks, best := t.stability.state.Rollbacks+1, p.best
+	rollbacks, best := t.stability.state.Rollbacks+1, p.Best
 	p.updating = true
 	p.stopPrefetches(nil) // copies of the policy do not survive Rollback
 	s, err := t.Checkpointer.(Rollbacker).Rollback(ctx)
@@ -202,12 +199,12 @@ func (t *Trainer) rollBack(ctx context.Context, step int) error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("train: state: %w", err)
 	}
-	p.from, p.normalizer = s, t.Config.Reward.Normalizer()
+	p.State, p.normalizer = s, t.Config.Reward.Normalizer()
 	if err := t.resume(); err != nil {
 		return err
 	}
 	p.updating = false
-	t.stability.state.Rollbacks, p.best = rollbacks, best
+	t.stability.state.Rollbacks, p.Best = rollbacks, best
 	p.ahead = nil // with the prefetched episodes the spike would occur again
 	if err := p.finish(&t.stability.state); err != nil {
 		return err

@@ -62,8 +62,8 @@ func (t *Trainer) Step(ctx context.Context, c *Collected) (track.Metrics, error)
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if c.Step != p.done+1 {
-		return nil, fmt.Errorf("train: step: the episodes are of step %d, must be of step %d", c.Step, p.done+1)
+	if c.Step != p.Step+1 {
+		return nil, fmt.Errorf("train: step: the episodes are of step %d, must be of step %d", c.Step, p.Step+1)
 	}
 	step := t.step
 	if t.supervises() {
@@ -73,7 +73,7 @@ func (t *Trainer) Step(ctx context.Context, c *Collected) (track.Metrics, error)
 	if err != nil {
 		return nil, err
 	}
-	p.done = c.Step
+	p.Step = c.Step
 	t.announce()
 	return m, p.finish(&t.stability.state)
 }
@@ -110,7 +110,7 @@ func (t *Trainer) step(ctx context.Context, c *Collected) (track.Metrics, error)
 	if err := p.adapt(b, &t.Config, m); err != nil {
 		return nil, err
 	}
-	p.normalizer, p.baselines = normalizer, b.baselines
+	p.normalizer, p.Baselines = normalizer, b.baselines
 	clock.last = time.Now()
 
 	// The update. The weights belong to no finished step until the next episodes are collected.
@@ -205,7 +205,7 @@ func (b *batch) score(
 	if request == (policy.ScoreRequest{}) {
 		return nil
 	}
-	s, err := learner.Score(ctx, &b.rows, b.want, request, c.Agent.Rollout.Temperature)
+	s, err := learner.Score(ctx, &b.Rows, b.want, request, c.Agent.Rollout.Temperature)
 	if err != nil {
 		return err
 	}
@@ -224,10 +224,10 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 	}
 	spec := &t.methods.spec
 	if spec.Squares {
-		b.adv.LogProbs, b.adv.SumPiSquared, b.adv.Weights = b.old, b.squares, b.rollout
+		b.Steps.LogProbs, b.Steps.SumPiSquared, b.Steps.Weights = b.old, b.squares, b.rollout
 	}
 	if spec.Running {
-		b.takeBaselines(t.progress.baselines)
+		b.takeBaselines(t.progress.Baselines)
 	}
 	if err := t.methods.advantages(b, &t.Config); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 	}
 	if b.result.ValueMask != nil {
 		for i, on := range b.result.ValueMask {
-			b.value[i] = b.value[i] && on
+			b.Value[i] = b.Value[i] && on
 		}
 	}
 	return nil
@@ -259,10 +259,10 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 // advantages estimates advantages. Where a teacher alone is learned from, and the estimator has no critic, they are 0.
 func (k *methods) advantages(b *batch, c *config.Config) error {
 	if k.spec.Critic && c.Critic.Kind == "none" {
-		k.result.Resize(b.adv.Tokens())
+		k.result.Resize(b.Steps.Tokens())
 		clear(k.result.Advantages)
 		clear(k.result.Returns)
-	} else if err := k.estimator.Estimate(&k.result, &b.adv); err != nil {
+	} else if err := k.estimator.Estimate(&k.result, &b.Steps); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	b.result = k.result
@@ -278,7 +278,7 @@ func (b *batch) distill(d *config.DistillConfig, m track.Metrics) (err error) {
 		clear(b.result.Advantages)
 	}
 	m["actor/teacher_kl"], err = advantage.Distill(b.result.Advantages, b.old, b.reference, b.charged(config.KLResponse),
-		b.rows.Offsets, d.Coef, d.Discount)
+		b.Rows.Offsets, d.Coef, d.Discount)
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
@@ -288,8 +288,8 @@ func (b *batch) distill(d *config.DistillConfig, m track.Metrics) (err error) {
 // chargeKL subtracts the KL to the reference policy from rewards.
 func (p *progress) chargeKL(b *batch, c *config.Config, step int, m track.Metrics) error {
 	coefficient := p.kl.Coefficient() * factor(&c.Stability.KL, step, c.Trainer.Steps)
-	r := b.adv.Rewards
-	kl, err := reward.ShapeKL(r, r, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets,
+	r := b.Steps.Rewards
+	kl, err := reward.ShapeKL(r, r, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.Rows.Offsets,
 		loss.KL(c.Algorithm.KLPenalty), coefficient)
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (p *progress) adapt(b *batch, c *config.Config, m track.Metrics) error {
 	if !c.Algorithm.KLInReward {
 		return nil
 	}
-	if err := p.kl.Update(m["actor/reward_kl_penalty"], b.rows.Len()); err != nil {
+	if err := p.kl.Update(m["actor/reward_kl_penalty"], b.Rows.Len()); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	return nil

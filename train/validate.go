@@ -126,7 +126,7 @@ func (t *Trainer) Evaluate(ctx context.Context, s policy.Sampling) (Success, []*
 	if err := t.prepared(ctx); err != nil {
 		return Success{}, nil, err
 	}
-	ts, err := t.playValidation(ctx, s, t.progress.done)
+	ts, err := t.playValidation(ctx, s, t.progress.Step)
 	if err != nil {
 		return Success{}, nil, err
 	}

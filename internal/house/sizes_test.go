@@ -51,7 +51,6 @@ var larger = map[string]map[string]string{
 	"reward/formats.go":                          {"buildFormats": table},
 	"rollout/live.go":                            {"live": state},
 	"rollout/player.go":                          {"Player": settings},
-	"train/batch.go":                             {"batch": state},
 	"train/config/config.go":                     {"ActorConfig": settings},
 	"train/config/sft.go":                        {"SFTConfig": settings},
 	"train/evaluation/config.go":                 {"BackendConfig": settings},

@@ -11,6 +11,7 @@ import (
 
 	"vagen/internal/golden"
 	"vagen/internal/numpyrand"
+	"vagen/train/config"
 )
 
 // round observes the rewards of a group, or draws tasks.
@@ -43,7 +44,7 @@ func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
 			golden.Need(t, c.Expected, "metrics", &counts)
 
 			names := slices.SortedFunc(maps.Keys(named), func(a, b string) int { return cmp.Compare(named[a][0], named[b][0]) })
-			p := Pools{Unseen: 1}
+			p := &config.PoolsConfig{Unseen: 1}
 			for i, name := range names {
 				if p.Weights = append(p.Weights, named[name][1]); i < len(names)-1 {
 					p.Limits = append(p.Limits, named[name][0])
@@ -63,7 +64,7 @@ func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
 					rates[slices.Index(tasks, r.Observe)] = sum / float64(len(r.Rewards))
 				}
 				for range r.Draw {
-					i, ok := p.Table(len(tasks), rate).Draw(stream.Float64())
+					i, ok := NewTable(p, len(tasks), rate).Draw(stream.Float64())
 					require.True(t, ok)
 					drawn = append(drawn, tasks[i])
 				}
@@ -77,7 +78,7 @@ func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
 			for i := range tasks {
 				in := ""
 				if r, ok := rates[i]; ok {
-					in = names[p.Of(r)]
+					in = names[PoolOf(p, r)]
 					got["pool/"+in]++
 				}
 				require.Equal(t, pools[i], in, fmt.Sprint(tasks[i], rates))
@@ -95,29 +96,29 @@ func TestGatesAdmitTheGroupsOfTheOriginal(t *testing.T) {
 			continue
 		}
 		tally.Case()
-		var g Gate
+		var g config.PoolsConfig
 		var advantages []float32
 		var want int
-		golden.Need(t, c.Params, "reject_min", &g.Min)
-		golden.Need(t, c.Params, "reject_max", &g.Max)
+		golden.Need(t, c.Params, "reject_min", &g.RejectMin)
+		golden.Need(t, c.Params, "reject_max", &g.RejectMax)
 		golden.Need(t, c.Inputs, "group_advantages", &advantages)
 		golden.Need(t, c.Expected, "admit", &want)
-		require.Equal(t, want == 1, g.Admits(advantages), c.Name)
+		require.Equal(t, want == 1, Admits(&g, advantages), c.Name)
 		tally.Add(1)
 	}
-	require.True(t, Gate{}.Admits([]float32{0, -1e-3, 0}), "one token outside is enough")
-	require.True(t, Gate{Min: -1, Max: 1}.Admits([]float32{0, 1.5}))
+	require.True(t, Admits(&config.PoolsConfig{}, []float32{0, -1e-3, 0}), "one token outside is enough")
+	require.True(t, Admits(&config.PoolsConfig{RejectMin: -1, RejectMax: 1}, []float32{0, 1.5}))
 }
 
 func TestTasksWithoutWeightAreNotDrawn(t *testing.T) {
-	p := Pools{Limits: []float64{0.5}, Weights: []float64{1, 0}}
+	p := &config.PoolsConfig{Limits: []float64{0.5}, Weights: []float64{1, 0}}
 	seen := func(rates ...float64) func(int) (float64, bool) {
 		return func(i int) (float64, bool) { return rates[i], rates[i] >= 0 }
 	}
-	_, ok := p.Table(3, seen(1, -1, 0.6)).Draw(0.5)
+	_, ok := NewTable(p, 3, seen(1, -1, 0.6)).Draw(0.5)
 	require.False(t, ok, "all weights are 0")
 	for _, u := range []float64{0, 0.5, 0.999999} {
-		i, ok := p.Table(3, seen(1, 0.5, -1)).Draw(u)
+		i, ok := NewTable(p, 3, seen(1, 0.5, -1)).Draw(u)
 		require.True(t, ok)
 		require.Equal(t, 1, i)
 	}
