@@ -55,8 +55,8 @@ func (q *Queue) newDeal(
 		sent: make([]time.Time, len(episodes)), missing: len(episodes),
 		progress: time.Now(), warned: time.Now(),
 	}
-	d.settings = settings{Run: q.opts.Run, Tag: p.Tag, Seed: seed, Lease: q.opts.Lease, Tries: q.opts.Tries,
-		Limits: limitsOf(p), Setup: q.opts.Setup}
+	d.settings = settings{Batch: Batch{Run: q.opts.Run, Tag: p.Tag, Setup: q.opts.Setup}, Seed: seed,
+		Lease: q.opts.Lease, Tries: q.opts.Tries, Limits: limitsOf(p)}
 	var err error
 	if d.batch, err = d.encode(); err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (d *deal) clear(ctx context.Context) (stored int, err error) {
 	if err := d.purgeTasks(ctx); err != nil {
 		return 0, access(err)
 	}
-	if d.results, err = q.js.Stream(ctx, q.names.results()); err != nil {
+	if d.results, err = q.js.Stream(ctx, q.names.results); err != nil {
 		return 0, access(err)
 	}
 	info, err := d.results.Info(ctx, jetstream.WithSubjectFilter(q.names.resultOf("*")))
@@ -377,7 +377,7 @@ func (d *deal) announce(ctx context.Context) error {
 			len(raw), maxSettings)
 	}
 	d.all, err = q.js.CreateOrUpdateObjectStore(ctx,
-		jetstream.ObjectStoreConfig{Bucket: q.names.settings(), Storage: jetstream.MemoryStorage})
+		jetstream.ObjectStoreConfig{Bucket: q.names.settings, Storage: jetstream.MemoryStorage})
 	if err == nil {
 		err = writeObject(ctx, d.all, d.nonce, raw)
 	}

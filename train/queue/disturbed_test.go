@@ -28,7 +28,7 @@ import (
 func TestQueuesWhoseNamesBeginAlikeAreApart(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Name = "run" })
 	other := namesOf("run_2")
-	_, err := f.q.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: other.settings()})
+	_, err := f.q.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: other.settings})
 	require.NoError(t, err)
 	_, err = f.q.js.CreateObjectStore(t.Context(),
 		jetstream.ObjectStoreConfig{Bucket: other.bucket("0123456789abcdef01234567")})
@@ -41,7 +41,7 @@ func TestQueuesWhoseNamesBeginAlikeAreApart(t *testing.T) {
 	for name := range f.q.js.ObjectStoreNames(t.Context()).Name() {
 		left = append(left, name)
 	}
-	require.ElementsMatch(t, []string{other.settings(), other.bucket("0123456789abcdef01234567")}, left)
+	require.ElementsMatch(t, []string{other.settings, other.bucket("0123456789abcdef01234567")}, left)
 }
 
 // serve starts a server on a port that it keeps when it is started again.
@@ -160,7 +160,7 @@ func TestABatchIsOpenedOnce(t *testing.T) {
 	w, err := newWorker(t.Context(), o)
 	require.NoError(t, err)
 	defer w.nc.Close()
-	s, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
+	s, err := f.q.js.Stream(t.Context(), f.q.names.tasks)
 	require.NoError(t, err)
 	m, err := s.GetMsg(t.Context(), s.CachedInfo().State.FirstSeq)
 	require.NoError(t, err)
@@ -225,9 +225,9 @@ func TestWhatAWorkerSaysOfTasksOfAnEarlierStreamDoesNotCount(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Lease = time.Minute })
 	f.deal(t)
 	old, stale := take(t, f)
-	require.NoError(t, f.q.js.DeleteStream(t.Context(), f.q.names.tasks()))
+	require.NoError(t, f.q.js.DeleteStream(t.Context(), f.q.names.tasks))
 	count := func() uint64 {
-		s, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
+		s, err := f.q.js.Stream(t.Context(), f.q.names.tasks)
 		if err != nil {
 			return 0
 		}
@@ -257,7 +257,7 @@ func TestATaskWhoseBatchIsOverIsDropped(t *testing.T) {
 	require.NoError(t, err)
 	f.work(t, f.workerOptions())
 	require.Eventually(t, func() bool {
-		s, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
+		s, err := f.q.js.Stream(t.Context(), f.q.names.tasks)
 		return err == nil && s.CachedInfo().State.Msgs == 0
 	}, patience, 10*time.Millisecond)
 }

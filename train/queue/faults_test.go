@@ -91,7 +91,7 @@ func (f *fixture) deal(t *testing.T) {
 	t.Helper()
 	f.start(t)
 	require.Eventually(t, func() bool {
-		s, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
+		s, err := f.q.js.Stream(t.Context(), f.q.names.tasks)
 		return err == nil && s.CachedInfo().State.Msgs == uint64(len(f.es))
 	}, patience, 10*time.Millisecond)
 }
@@ -169,7 +169,7 @@ func TestHostileResultsAreCountedAndPlayedAgain(t *testing.T) {
 	bucketPrefix := f.q.names.prefix
 	var batch string
 	for name := range js.ObjectStoreNames(t.Context()).Name() {
-		if name != f.q.names.settings() {
+		if name != f.q.names.settings {
 			batch = strings.TrimPrefix(name, bucketPrefix)
 		}
 	}
@@ -346,7 +346,7 @@ func TestOptionsAreChecked(t *testing.T) {
 // limitResults limits the bytes of results on the server.
 func (f *fixture) limitResults(t *testing.T, most int64) {
 	t.Helper()
-	s, err := f.q.js.Stream(t.Context(), f.q.names.results())
+	s, err := f.q.js.Stream(t.Context(), f.q.names.results)
 	require.NoError(t, err)
 	c := s.CachedInfo().Config
 	c.MaxBytes = most
@@ -395,7 +395,7 @@ func TestWhatTheServerLosesIsPlayedAgain(t *testing.T) {
 	require.NoError(t, idle())
 	f.p.Tag = "second"
 	f.deal(t)
-	for _, name := range []string{f.q.names.tasks(), f.q.names.results()} {
+	for _, name := range []string{f.q.names.tasks, f.q.names.results} {
 		require.NoError(t, f.q.js.DeleteStream(t.Context(), name))
 	}
 	f.work(t, f.workerOptions())
@@ -408,7 +408,7 @@ func TestALostTaskIsPlayedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.deal(t)
-	tasks, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
+	tasks, err := f.q.js.Stream(t.Context(), f.q.names.tasks)
 	require.NoError(t, err)
 	m, err := tasks.GetMsg(t.Context(), tasks.CachedInfo().State.FirstSeq)
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ func newForger(t *testing.T, f *fixture) *forger {
 	t.Helper()
 	f.deal(t)
 	for name := range f.q.js.ObjectStoreNames(t.Context()).Name() {
-		if name != f.q.names.settings() {
+		if name != f.q.names.settings {
 			return &forger{t, f, strings.TrimPrefix(name, f.q.names.prefix)}
 		}
 	}

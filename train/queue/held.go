@@ -19,24 +19,18 @@ const maxFetch = 256
 func (w *worker) free(ctx context.Context) (n int, ok bool) {
 	select {
 	case w.slots <- struct{}{}:
-		n++
 	case <-ctx.Done():
 		return 0, false
 	}
 	if ctx.Err() != nil {
-		w.release(n)
+		w.release(1)
 		return 0, false
 	}
-	for n < min(cap(w.slots), maxFetch) {
-		select {
-		case w.slots <- struct{}{}:
-			n++
-			continue
-		default:
-		}
-		break
+	more := min(cap(w.slots)-len(w.slots), maxFetch-1) // nothing else occupies slots
+	for range more {
+		w.slots <- struct{}{}
 	}
-	return n, true
+	return 1 + more, true
 }
 
 func (w *worker) release(n int) {
@@ -133,7 +127,7 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 	if of.bucket, err = w.js.ObjectStore(ctx, w.names.bucket(t.Batch)); err != nil {
 		return fmt.Errorf("queue: batch %s: %w", t.Batch, err)
 	}
-	all, err := w.js.ObjectStore(ctx, w.names.settings())
+	all, err := w.js.ObjectStore(ctx, w.names.settings)
 	if err != nil {
 		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
 	}
@@ -147,7 +141,7 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 	}
 	w.supersede(of, s)
 	err = safely(func() (err error) {
-		of.Opened, err = w.opts.Open(ctx, Batch{s.Run, s.Tag, s.Setup, s.Policy})
+		of.Opened, err = w.opts.Open(ctx, s.Batch)
 		return err
 	})
 	of.unusable = err != nil && of.ctx.Err() == nil

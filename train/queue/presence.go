@@ -13,9 +13,6 @@ import (
 // ErrNoWorkers means that the workers ended with errors and no others came.
 var ErrNoWorkers = errors.New("no worker is left")
 
-// presence is the subject on which workers report that they run, and why they end.
-func (n names) presence() string { return n.subject + "worker" }
-
 // presence is a message of a worker. It may be lost.
 type presence struct {
 	ID    string
@@ -27,7 +24,7 @@ type presence struct {
 func (w *worker) report(p presence) {
 	p.ID = w.id
 	if raw, err := json.Marshal(&p); err == nil { // of texts, which cannot fail
-		w.nc.Publish(w.names.presence(), raw)
+		w.nc.Publish(w.names.presence, raw)
 	}
 }
 

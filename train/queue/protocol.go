@@ -29,16 +29,19 @@ const (
 	maxReport   = 4096    // bytes of a report
 )
 
-// names of a queue on its server.
-type names struct{ prefix, subject string }
+// names of a queue on its server: streams, the bucket of settings, and subjects.
+type names struct {
+	prefix, tasks, results, settings string
 
-func namesOf(queue string) names {
-	return names{prefix: "VAGEN_" + queue + "_", subject: "vagen." + queue + "."}
+	subject  string
+	presence string // on which workers report that they run, and why they end
 }
 
-func (n names) tasks() string              { return n.prefix + "TASKS" }
-func (n names) results() string            { return n.prefix + "RESULTS" }
-func (n names) settings() string           { return n.prefix + "SETTINGS" }
+func namesOf(queue string) names {
+	prefix, subject := "VAGEN_"+queue+"_", "vagen."+queue+"."
+	return names{prefix, prefix + "TASKS", prefix + "RESULTS", prefix + "SETTINGS", subject, subject + "worker"}
+}
+
 func (n names) bucket(batch string) string { return n.prefix + batch }
 func (n names) taskOf(batch, deal string) string {
 	return n.subject + "task." + batch + "." + deal
@@ -92,14 +95,11 @@ func (l *limits) apply(p *rollout.Player) {
 
 // settings are what the tasks of a batch have in common.
 type settings struct {
-	Run    string
-	Tag    string
+	Batch
 	Seed   uint64
 	Lease  time.Duration
 	Tries  int
 	Limits limits
-	Setup  []byte
-	Policy []byte
 }
 
 // taskOf is an episode to play, encoded for the trainer and decoded for a worker.

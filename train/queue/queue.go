@@ -60,24 +60,19 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	nc, s, reported, err := o.connect()
+	q, err := o.connect()
 	if err != nil {
 		return nil, err
 	}
-	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s, reported: reported}
 	q.seen = attendance{q: q, live: map[string]time.Time{}}
-	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(pace.Answer),
-		jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
+	err = q.reported.explain(q.claim(ctx))
 	if err == nil {
-		err = reported.explain(q.claim(ctx))
-	}
-	if err == nil {
-		_, err = nc.Subscribe(q.names.presence(), q.seen.hear)
+		_, err = q.nc.Subscribe(q.names.presence, q.seen.hear)
 	}
 	if err != nil {
 		return nil, errors.Join(err, q.Close())
 	}
-	if s != nil {
+	if q.server != nil {
 		command := "vagen worker --queue " + q.URL()
 		if file := q.KeyFile(); file != "" {
 			command += " --key-file " + file
@@ -95,27 +90,13 @@ func Probe(ctx context.Context, o Options) error {
 	if o.URL == Embedded {
 		return o.probeListen()
 	}
-	q, err := o.attach()
+	q, err := o.connect()
 	if err != nil {
 		return err
 	}
 	defer q.nc.Close()
 	_, err = q.owner(ctx)
 	return q.reported.explain(err)
-}
-
-// attach connects to a server that runs already, and creates nothing.
-func (o *Options) attach() (*Queue, error) {
-	nc, _, reported, err := o.connect()
-	if err != nil {
-		return nil, err
-	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(pace.Answer))
-	if err != nil {
-		nc.Close()
-		return nil, access(err)
-	}
-	return &Queue{opts: *o, names: namesOf(o.Name), nc: nc, js: js, reported: reported}, nil
 }
 
 // URL returns the address for workers.
@@ -128,7 +109,7 @@ func (q *Queue) URL() string {
 
 // owner checks that the queue is this run's or nobody's, and reports whether it exists.
 func (q *Queue) owner(ctx context.Context) (exists bool, err error) {
-	s, err := q.js.Stream(ctx, q.names.results()) // a file, unlike the tasks
+	s, err := q.js.Stream(ctx, q.names.results) // a file, unlike the tasks
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return false, nil
 	}
@@ -160,13 +141,13 @@ func (q *Queue) claim(ctx context.Context) error {
 	}
 	meta := map[string]string{runKey: q.opts.Run, protocolKey: protocol, consumerKey: workers}
 	if err := q.createResults(ctx, jetstream.StreamConfig{
-		Name: q.names.results(), Subjects: []string{q.names.resultOf("*")}, Metadata: meta, Storage: jetstream.FileStorage,
+		Name: q.names.results, Subjects: []string{q.names.resultOf("*")}, Metadata: meta, Storage: jetstream.FileStorage,
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
 	}); err != nil {
 		return access(err)
 	}
 	tasks, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: q.names.tasks(), Subjects: []string{q.names.taskOf("*", "*")}, Metadata: meta, Storage: jetstream.MemoryStorage,
+		Name: q.names.tasks, Subjects: []string{q.names.taskOf("*", "*")}, Metadata: meta, Storage: jetstream.MemoryStorage,
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2 * q.opts.Window),
 		MaxMsgSize: maxTask,
 	})
@@ -197,7 +178,7 @@ func (q *Queue) createResults(ctx context.Context, c jetstream.StreamConfig) err
 
 // consumer returns the name of the consumer of tasks, a new one if there is no stream of tasks.
 func (q *Queue) consumer(ctx context.Context) (string, error) {
-	s, err := q.js.Stream(ctx, q.names.tasks())
+	s, err := q.js.Stream(ctx, q.names.tasks)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return "workers-" + nonce(), nil
 	}
@@ -269,7 +250,7 @@ func discard(ctx context.Context, js jetstream.JetStream, n names) error {
 	if err := dropBuckets(ctx, js, n, ""); err != nil {
 		errs = append(errs, err)
 	}
-	for _, name := range []string{n.results(), n.tasks()} {
+	for _, name := range []string{n.results, n.tasks} {
 		if err := drop(ctx, js, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			errs = append(errs, access(err))
 		}
@@ -321,7 +302,7 @@ func Discard(ctx context.Context, c Connection, run string) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	q, err := o.attach()
+	q, err := o.connect()
 	if err != nil {
 		return err
 	}

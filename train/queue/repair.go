@@ -19,7 +19,7 @@ func (d *deal) findLost(ctx context.Context) error {
 	if q.server.failed() {
 		return d.stopped(ErrServer)
 	}
-	results, err := q.js.Stream(ctx, q.names.results())
+	results, err := q.js.Stream(ctx, q.names.results)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return d.redealLater(ctx)
 	}
@@ -32,7 +32,7 @@ func (d *deal) findLost(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	tasks, err := q.js.Stream(ctx, q.names.tasks())
+	tasks, err := q.js.Stream(ctx, q.names.tasks)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return d.redealLater(ctx)
 	}
@@ -106,7 +106,7 @@ func (d *deal) openBucket(ctx context.Context) (err error) {
 
 // purgeTasks removes all tasks.
 func (d *deal) purgeTasks(ctx context.Context) error {
-	tasks, err := d.q.js.Stream(ctx, d.q.names.tasks())
+	tasks, err := d.q.js.Stream(ctx, d.q.names.tasks)
 	if err == nil {
 		err = tasks.Purge(ctx)
 	}
@@ -123,7 +123,7 @@ func (d *deal) redeal(ctx context.Context) (err error) {
 		return err
 	}
 	d.close()
-	if d.results, err = q.js.Stream(ctx, q.names.results()); err != nil {
+	if d.results, err = q.js.Stream(ctx, q.names.results); err != nil {
 		return err
 	}
 	if err := d.subscribe(ctx); err != nil {

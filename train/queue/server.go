@@ -9,8 +9,10 @@ import (
 	"os"
 
 	"vagen/internal/natsurl"
+	"vagen/internal/pace"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // maxPayload is the largest message of an embedded server. Results that are larger go to the
@@ -108,30 +110,36 @@ func (o *Options) serverOptions(host string, port int) (ServerOptions, error) {
 	return so, err
 }
 
-// connect connects to the server, which it starts if it is embedded.
-func (o *Options) connect() (*nats.Conn, *embedded, *serverErrors, error) {
-	var s *embedded
+// connect connects to the server, which it starts if it is embedded. It creates nothing there.
+func (o *Options) connect() (*Queue, error) {
+	q := &Queue{names: namesOf(o.Name)}
+	var err error
 	if o.URL == Embedded {
-		var err error
-		if s, err = o.start(); err != nil {
-			return nil, nil, nil, err
-		}
-	} else if _, err := o.secret(); err != nil {
-		return nil, nil, nil, err
+		q.server, err = o.start()
+	} else {
+		_, err = o.secret()
 	}
+	if err != nil {
+		return nil, err
+	}
+	q.opts = *o // with the key of the server
 	options, reported, err := o.dial()
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, s.stop())
+		return nil, errors.Join(err, q.Close())
 	}
 	url := o.URL
-	if s != nil {
-		url, options = "", append(options, nats.InProcessServer(s.Server))
+	if q.server != nil {
+		url, options = "", append(options, nats.InProcessServer(q.server.Server))
 	}
-	nc, err := nats.Connect(url, options...)
+	q.reported = reported
+	if q.nc, err = nats.Connect(url, options...); err == nil {
+		q.js, err = jetstream.New(q.nc, jetstream.WithDefaultTimeout(pace.Answer),
+			jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
+	}
 	if err != nil {
-		return nil, nil, nil, errors.Join(access(err), s.stop())
+		return nil, errors.Join(access(err), q.Close())
 	}
-	return nc, s, reported, nil
+	return q, nil
 }
 
 // probeListen checks that an embedded server can listen.

@@ -83,7 +83,7 @@ var errProtocol = errors.New("trainer and worker have different protocols")
 
 // consumer returns the consumer of tasks.
 func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
-	tasks, err := w.js.Stream(ctx, w.names.tasks())
+	tasks, err := w.js.Stream(ctx, w.names.tasks)
 	if err != nil {
 		return nil, err
 	}
