@@ -13,8 +13,8 @@ import (
 	"vagen/rollout"
 )
 
-// shownTurn is a turn in the JSON that WriteEpisode writes.
-type shownTurn struct {
+// ShownTurn is a turn of a Shown.
+type ShownTurn struct {
 	Observation string             `json:"observation"`
 	Images      []string           `json:"images"`
 	Response    string             `json:"response"`
@@ -24,28 +24,29 @@ type shownTurn struct {
 	Metrics     map[string]float64 `json:"metrics"`
 }
 
-type shownEpisode struct {
+// Shown is an episode in the JSON that WriteEpisode writes, without tokens.
+type Shown struct {
 	Env     string      `json:"env"`
 	Seed    int64       `json:"seed"`
 	Success bool        `json:"success"`
 	End     string      `json:"end"`
 	Error   string      `json:"error,omitempty"`
 	Return  float64     `json:"return"`
-	Turns   []shownTurn `json:"turns"`
+	Turns   []ShownTurn `json:"turns"`
 }
 
-// WriteEpisode writes an episode as JSON and its images as PNG files. All file names
+// WriteEpisode writes an episode as JSON, a Shown, and its images as PNG files. All file names
 // start with prefix.
 func WriteEpisode(dir, prefix string, t *rollout.Trajectory) error {
 	if t == nil {
 		return errors.New("store: the episode is nil")
 	}
-	e := shownEpisode{Env: t.Env, Seed: t.Seed, Success: t.Success, End: string(t.End), Return: t.Return()}
+	e := Shown{Env: t.Env, Seed: t.Seed, Success: t.Success, End: string(t.End), Return: t.Return()}
 	if t.Err != nil {
 		e.Error = redact.Text(t.Err.Error())
 	}
 	for k, turn := range t.Turns {
-		s := shownTurn{
+		s := ShownTurn{
 			Observation: turn.Observation.Text, Response: turn.Response, Stop: string(turn.Stop), Actions: turn.Parsed.Actions,
 			Reward: map[string]float64{}, Metrics: turn.Metrics,
 		}

@@ -8,16 +8,17 @@ import (
 
 // Summary identifies an episode and has its results, without texts and tokens.
 type Summary struct {
-	Step         int
-	Env          string
-	Seed         int64
-	Group, Index int
-	End          rollout.End
-	Error        string
-	Success      bool
-	Reward       float64 // the sum of all rewards
-	Turns        int
-	Tokens       int // of all conversations
+	Step    int         `json:"step"`
+	Env     string      `json:"env"`
+	Seed    int64       `json:"seed"`
+	Group   int         `json:"group"`
+	Index   int         `json:"index"`
+	End     rollout.End `json:"end"`
+	Error   string      `json:"error"` // why the episode is unusable
+	Success bool        `json:"success"`
+	Reward  float64     `json:"reward"` // the sum of all rewards
+	Turns   int         `json:"turns"`
+	Tokens  int         `json:"tokens"` // of all conversations
 }
 
 // summaryRecord are the columns of Summary. Others are not read.

@@ -9,13 +9,12 @@ import (
 	"math"
 	"net/url"
 	"os"
-	"reflect"
 	"slices"
 	"strconv"
 
 	"vagen/advantage"
-	"vagen/internal/field"
 	"vagen/internal/floats"
+	"vagen/internal/settings"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/config"
@@ -23,11 +22,10 @@ import (
 	"vagen/train/rundir"
 )
 
-// param is a hyperparameter of estimators, by the name that configurations use.
+// param is a hyperparameter of estimators, with its default.
 type param struct {
-	name  string
-	max   float64 // of the page; the smallest is 0
-	index []int   // of its field
+	settings.Key
+	max float64 // of the page; the smallest is 0
 }
 
 // params are all hyperparameters, in the order in which the page shows them.
@@ -36,60 +34,46 @@ var params = func() (out []param) {
 		"step_advantage_w": 2, "episode_advantage_w": 2, "pass_k": 16, "epsilon": 0.1, "history_length": 8,
 		"length_weight_alpha": 4,
 	}
-	for name, f := range field.Named(reflect.TypeFor[advantage.Params](), "yaml") {
-		out = append(out, param{name, cmp.Or(largest[name], 1), f.Index})
+	defaults := advantage.DefaultParams()
+	for _, k := range settings.Keys(&defaults) {
+		out = append(out, param{k, cmp.Or(largest[k.Path], 1)})
 	}
 	return out
 }()
 
-func (p *param) of(all *advantage.Params) reflect.Value {
-	return reflect.ValueOf(all).Elem().FieldByIndex(p.index)
-}
-
-func (p *param) get(from *advantage.Params) float64 {
-	switch v := p.of(from); {
-	case v.CanFloat():
-		return v.Float()
-	case v.CanInt():
-		return float64(v.Int())
-	case v.Bool():
-		return 1
+// control is the control of the page, flag for 0 or 1, whole for whole numbers, or number, and the default.
+func (p *param) control() (kind string, value float64) {
+	switch v := p.Value.(type) {
+	case float64:
+		return "number", v
+	case int:
+		return "whole", float64(v)
+	case bool:
+		if v {
+			value = 1
+		}
 	}
-	return 0
-}
-
-// kind is the control of the page: flag for 0 or 1, whole for whole numbers, or number.
-func (p *param) kind() string {
-	switch v := p.of(new(advantage.Params)); {
-	case v.CanFloat():
-		return "number"
-	case v.CanInt():
-		return "whole"
-	}
-	return "flag"
+	return "flag", value
 }
 
 // set changes a hyperparameter. Whether an estimator allows the number is up to it.
 func (p *param) set(into *advantage.Params, x float64) error {
-	switch v := p.of(into); {
-	case v.CanFloat():
-		v.SetFloat(x)
-	case v.CanInt() && (x != math.Trunc(x) || x < 0 || x > math.MaxInt32):
-		return badRequest("%s: %v is not a whole number from 0", p.name, x)
-	case v.CanInt():
-		v.SetInt(int64(x))
-	case x != 0 && x != 1:
-		return badRequest("%s: %v is not 0 or 1", p.name, x)
-	default:
-		v.SetBool(x == 1)
+	var value any = x
+	switch kind, _ := p.control(); {
+	case kind == "whole" && (x != math.Trunc(x) || x < 0 || x > math.MaxInt32):
+		return badRequest("%s: %v is not a whole number from 0", p.Path, x)
+	case kind == "flag" && x != 0 && x != 1:
+		return badRequest("%s: %v is not 0 or 1", p.Path, x)
+	case kind == "flag":
+		value = x == 1
 	}
-	return nil
+	return settings.Set(into, p.Path, value)
 }
 
 // paramsOf are the hyperparameters that an estimator depends on.
 func paramsOf(spec advantage.Spec) (out []*param) {
 	for i := range params {
-		if p := &params[i]; spec.Reads(p.name) && !(spec.Undiscounted && p.name == "gamma") {
+		if p := &params[i]; spec.Reads(p.Path) && !(spec.Undiscounted && p.Path == "gamma") {
 			out = append(out, p)
 		}
 	}
@@ -111,47 +95,19 @@ type estimatorAnswer struct {
 
 func listEstimators(context.Context, url.Values) (map[string][]estimatorAnswer, error) {
 	out := []estimatorAnswer{}
-	defaults := advantage.DefaultParams()
 	for _, name := range advantage.Names() {
 		spec, err := advantage.Describe(name)
 		if err != nil {
 			return nil, err
 		}
-		a := estimatorAnswer{Name: name, About: aboutEstimator(spec), Params: []paramAnswer{}}
+		a := estimatorAnswer{Name: name, About: spec.About, Params: []paramAnswer{}}
 		for _, p := range paramsOf(spec) {
-			a.Params = append(a.Params, paramAnswer{p.name, p.kind(), p.get(&defaults), p.max})
+			kind, value := p.control()
+			a.Params = append(a.Params, paramAnswer{p.Path, kind, value, p.max})
 		}
 		out = append(out, a)
 	}
 	return map[string][]estimatorAnswer{"estimators": out}, nil
-}
-
-// aboutEstimator describes in a sentence what an estimator works on.
-func aboutEstimator(s advantage.Spec) string {
-	over := map[advantage.Mask]string{advantage.MaskAttention: "all tokens", advantage.MaskLoss: "tokens with a loss",
-		advantage.MaskGAE: "tokens of the GAE mask"}[s.Mask]
-	text := "Works on " + over
-	if s.RowLocal {
-		text += " of each conversation"
-	} else {
-		text += " of the whole episode"
-	}
-	if s.Critic {
-		text += ", with a critic's values"
-	}
-	if s.Groups {
-		text += ", compares episodes of one start state"
-	}
-	if s.Baselines {
-		text += ", subtracts the reward of a greedy episode"
-	}
-	if s.States {
-		text += ", compares turns with equal observations"
-	}
-	if s.Whitens {
-		text += "; advantages are whitened"
-	}
-	return text + "."
 }
 
 // creditCache keeps what was read of the step that was shown last.
@@ -281,13 +237,13 @@ func (r *run) creditAnswer(_ context.Context, q url.Values) (a creditResult, err
 func setParams(c *config.Config, q url.Values) (advantage.Params, error) {
 	p := c.Algorithm.Params
 	for i := range params {
-		text := q.Get(params[i].name)
+		text := q.Get(params[i].Path)
 		if text == "" {
 			continue
 		}
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil || !floats.Finite(x) {
-			return p, badRequest("%s: %q is not a number", params[i].name, clip(text, 20))
+			return p, badRequest("%s: %q is not a number", params[i].Path, clip(text, 20))
 		}
 		if err := params[i].set(&p, x); err != nil {
 			return p, err

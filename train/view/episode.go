@@ -84,10 +84,15 @@ func (r *run) episodeAnswer(ctx context.Context, q url.Values) (*episodeAnswer, 
 		return a, err
 	}
 	// Not while the run is locked: reading a tokenizer may take long.
-	if problem := r.tokenTexts(ctx, a.Rows); problem != "" {
-		a.Problems = append(a.Problems, problem)
-	}
+	a.problem(r.tokenTexts(ctx, a.Rows))
 	return a, nil
+}
+
+// problem adds a problem, if there is one.
+func (a *episodeAnswer) problem(text string) {
+	if text != "" {
+		a.Problems = append(a.Problems, text)
+	}
 }
 
 // newEpisodeAnswer is the answer without what an episode's file adds to the list.
@@ -140,29 +145,27 @@ func (r *run) detail(ctx context.Context, e *entry, a *episodeAnswer) error {
 		defer images.Close()
 		for k := range t.Turns {
 			turn := r.turn(images, e, &t.Turns[k])
-			missing += count0(turn.Images)
+			for _, url := range turn.Images {
+				if url == nil {
+					missing++
+				}
+			}
 			a.Turns = append(a.Turns, turn)
 		}
 	}
 	if missing > 0 {
-		a.Problems = append(a.Problems, sentence("%d images of the episode are not stored (trainer.log_image)", missing))
+		a.problem(sentence("%d images of the episode are not stored (trainer.log_image)", missing))
 	}
 	truths, problem := replay(ctx, t)
-	if problem != "" {
-		a.Problems = append(a.Problems, problem)
-	}
+	a.problem(problem)
 	for k := range t.Turns {
 		a.Turns[k].Claims = claims(t, k, truths)
 	}
 	scores, problem := r.scoresOf(e)
-	if problem != "" {
-		a.Problems = append(a.Problems, problem)
-	}
+	a.problem(problem)
 	for i := range t.Rows {
-		row, problem := layOutRow(t, i, scores[rowKey{t.Group, t.Index, i}])
-		if problem != "" {
-			a.Problems = append(a.Problems, problem)
-		}
+		row, problem := layOutRow(t, i, scores[i])
+		a.problem(problem)
 		a.Rows = append(a.Rows, row)
 	}
 	return nil
@@ -216,20 +219,8 @@ func numbers(m env.Metrics) map[string]number {
 	return out
 }
 
-func count0(images []*string) (n int) {
-	for _, url := range images {
-		if url == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// rowKey identifies the scores of a row.
-type rowKey struct{ group, index, row int }
-
-// scoresOf reads the scores of an episode's step. The run's lock is held.
-func (r *run) scoresOf(e *entry) (map[rowKey]*store.Scores, string) {
+// scoresOf reads the scores of an episode by row. The run's lock is held.
+func (r *run) scoresOf(e *entry) (map[int]*store.Scores, string) {
 	if e.kind == kindVal {
 		return nil, ""
 	}
@@ -240,10 +231,11 @@ func (r *run) scoresOf(e *entry) (map[rowKey]*store.Scores, string) {
 	case err != nil:
 		return nil, sentence("The numbers of the tokens cannot be read: %v", err)
 	}
-	out := map[rowKey]*store.Scores{}
+	out := map[int]*store.Scores{}
 	for i := range all {
-		s := &all[i]
-		out[rowKey{s.Group, s.Index, s.Row}] = s
+		if s := &all[i]; s.Group == e.Group && s.Index == e.Index {
+			out[s.Row] = s
+		}
 	}
 	return out, ""
 }

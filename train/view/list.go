@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"maps"
@@ -28,22 +27,13 @@ const (
 
 // listed is an episode in the list.
 type listed struct {
+	store.Summary
 	Key      string `json:"key"`
 	Kind     string `json:"kind"`
-	Step     int    `json:"step"`
-	Group    int    `json:"group"`
-	Index    int    `json:"index"`
-	Env      string `json:"env"`
-	Seed     int64  `json:"seed"`
-	End      string `json:"end"`
-	Success  bool   `json:"success"`
 	Reward   number `json:"reward"`
-	Turns    int    `json:"turns"`
-	Tokens   int    `json:"tokens"`
 	Scores   bool   `json:"scores"`
 	Measured bool   `json:"measured"`
 	Excerpt  string `json:"excerpt"`
-	Error    string `json:"error"` // why the episode is unusable
 }
 
 type facets struct {
@@ -184,12 +174,8 @@ func sorted[K cmp.Ordered](set map[K]bool) []K { return emptyIfNil(slices.Sorted
 
 // list describes an episode.
 func (r *run) list(root *os.Root, e *entry) listed {
-	l := listed{
-		Key: e.key(), Kind: e.kind, Step: e.source.step, Group: e.Group, Index: e.Index, Env: e.Env, Seed: e.Seed,
-		End: string(e.End), Success: e.Success,
-		Reward: number(e.Reward), Turns: e.Turns, Tokens: e.Tokens, Scores: e.scores,
-		Error: clip(redact.Text(e.Error), maxExcerpt),
-	}
+	l := listed{Summary: *e.Summary, Key: e.key(), Kind: e.kind, Reward: number(e.Reward), Scores: e.scores}
+	l.Step, l.Error = e.source.step, clip(redact.Text(e.Error), maxExcerpt)
 	if t := r.textsOf(root, e); t != nil && len(t.Responses) > 0 {
 		l.Excerpt = clip(strings.TrimSpace(t.Responses[0]), maxExcerpt)
 	}
@@ -225,41 +211,28 @@ func (r *run) says(root *os.Root, e *entry, text string) bool {
 
 // textCache keeps the texts of files that were used last.
 type textCache struct {
-	files map[*source]*list.Element
-	order list.List // of *textsOfFile, the last used first
-	bytes int
-}
-
-type textsOfFile struct {
-	of    *source
-	texts []store.Texts
+	files map[*source][]store.Texts
 	bytes int
 }
 
 // textsOf returns an episode's texts, nil if they cannot be read.
 func (r *run) textsOf(root *os.Root, e *entry) *store.Texts {
 	c := &r.texts
-	if c.files == nil {
-		c.files = map[*source]*list.Element{}
-	}
-	found := c.files[e.source]
-	if found == nil {
-		f := &textsOfFile{of: e.source, texts: r.readTexts(root, e.source)}
-		for _, t := range f.texts {
+	texts, known := c.files[e.source]
+	if !known {
+		texts = r.readTexts(root, e.source)
+		size := 0
+		for _, t := range texts {
 			for k := range t.Responses {
-				f.bytes += len(t.Responses[k]) + len(t.Observations[k]) + 64
+				size += len(t.Responses[k]) + len(t.Observations[k]) + 64
 			}
 		}
-		found = c.order.PushFront(f)
-		c.files[e.source] = found
-		for c.bytes += f.bytes; c.bytes > maxTexts && c.order.Len() > 1; {
-			last := c.order.Remove(c.order.Back()).(*textsOfFile)
-			delete(c.files, last.of)
-			c.bytes -= last.bytes
+		if c.bytes += size; c.files == nil || c.bytes > maxTexts {
+			c.files, c.bytes = map[*source][]store.Texts{}, size
 		}
+		c.files[e.source] = texts
 	}
-	c.order.MoveToFront(found)
-	if texts := found.Value.(*textsOfFile).texts; e.row < len(texts) {
+	if e.row < len(texts) {
 		return &texts[e.row]
 	}
 	return nil

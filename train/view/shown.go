@@ -24,25 +24,6 @@ var (
 	shownImage = regexp.MustCompile(`^episode_\d{1,6}_turn_\d{1,6}_\d{1,6}\.png$`)
 )
 
-// shownEpisode is an episode as store.WriteEpisode writes it: without tokens.
-type shownEpisode struct {
-	Env     string  `json:"env"`
-	Seed    int64   `json:"seed"`
-	Success bool    `json:"success"`
-	End     string  `json:"end"`
-	Error   string  `json:"error"`
-	Return  float64 `json:"return"`
-	Turns   []struct {
-		Observation string            `json:"observation"`
-		Images      []string          `json:"images"`
-		Response    string            `json:"response"`
-		Stop        string            `json:"stop"`
-		Actions     []string          `json:"actions"`
-		Reward      map[string]number `json:"reward"`
-		Metrics     map[string]number `json:"metrics"`
-	} `json:"turns"`
-}
-
 // shownFolder is the folder, in that of a run, with the readable episodes of a step.
 func shownFolder(step int) string {
 	return path.Join(rundir.Shown, rundir.StepPrefix+strconv.Itoa(step))
@@ -85,12 +66,12 @@ func (s *source) loadShown(run string) {
 	}
 }
 
-func readShown(root *os.Root, name string) (*shownEpisode, error) {
+func readShown(root *os.Root, name string) (*store.Shown, error) {
 	raw, err := readFile(root, name, maxShown)
 	if err != nil {
 		return nil, err
 	}
-	e := new(shownEpisode)
+	e := new(store.Shown)
 	return e, json.Unmarshal(raw, e)
 }
 
@@ -106,7 +87,7 @@ func (r *run) detailShown(root *os.Root, e *entry, a *episodeAnswer) error {
 		t := &found.Turns[i]
 		turn := turnAnswer{
 			Observation: t.Observation, Images: make([]*string, len(t.Images)), Response: t.Response, Stop: t.Stop,
-			Actions: emptyIfNil(t.Actions), Reward: emptyMapIfNil(t.Reward), Metrics: emptyMapIfNil(t.Metrics),
+			Actions: emptyIfNil(t.Actions), Reward: numbers(t.Reward), Metrics: numbers(t.Metrics),
 			Claims: []claimAnswer{},
 		}
 		for j, name := range t.Images {
@@ -116,15 +97,7 @@ func (r *run) detailShown(root *os.Root, e *entry, a *episodeAnswer) error {
 		}
 		a.Turns = append(a.Turns, turn)
 	}
-	a.Problems = append(a.Problems,
+	a.problem(
 		"This validation episode was saved in readable form, without tokens; trainer.validation_data_dir stores all of them with their tokens.")
 	return nil
-}
-
-// emptyMapIfNil replaces nil by an empty map, which is not null in JSON.
-func emptyMapIfNil(m map[string]number) map[string]number {
-	if m == nil {
-		return map[string]number{}
-	}
-	return m
 }
