@@ -12,6 +12,7 @@ import (
 	"vagen/internal/floats"
 	"vagen/policy"
 	"vagen/reward"
+	"vagen/train/config"
 )
 
 // ErrExample is wrapped by errors about files of examples and their content.
@@ -30,20 +31,17 @@ type message struct {
 	weight   float64 // of the tokens of an assistant's message
 }
 
-// columns are the names of the columns of a conversation.
-type columns struct{ messages, prompt, response, images string }
-
-// conversation converts a record to messages. dir is the folder of its file, to which the paths
-// of images are relative. Errors name the field.
-func (c *columns) conversation(record map[string]any, dir string) ([]message, error) {
-	pool, err := imageList(record, c.images, dir)
+// conversation converts a record, with the columns that a configuration names, to messages. dir is the folder of its
+// file, to which the paths of images are relative. Errors name the field.
+func conversation(c *config.SFTConfig, record map[string]any, dir string) ([]message, error) {
+	pool, err := imageList(record, c.Images, dir)
 	if err != nil {
 		return nil, err
 	}
 	r := &reader{dir: dir, pool: pool}
 	var msgs []message
-	if list, ok := lookup(record, c.messages); ok {
-		msgs, err = r.messages(c.messages, list)
+	if list, ok := lookup(record, c.Messages); ok {
+		msgs, err = r.messages(c.Messages, list)
 	} else {
 		msgs, err = r.pair(c, record)
 	}
@@ -51,36 +49,36 @@ func (c *columns) conversation(record map[string]any, dir string) ([]message, er
 		return nil, err
 	}
 	if r.used < len(pool) {
-		return nil, fmt.Errorf("%s: it has %d images, but the messages show %d", c.images, len(pool), r.used)
+		return nil, fmt.Errorf("%s: it has %d images, but the messages show %d", c.Images, len(pool), r.used)
 	}
-	return msgs, checkOrder(c.messages, msgs)
+	return msgs, checkOrder(c.Messages, msgs)
 }
 
 // pair reads a conversation of one prompt and one response.
-func (r *reader) pair(c *columns, record map[string]any) ([]message, error) {
-	prompt, ok := lookup(record, c.prompt)
+func (r *reader) pair(c *config.SFTConfig, record map[string]any) ([]message, error) {
+	prompt, ok := lookup(record, c.Prompt)
 	if !ok {
-		return nil, fmt.Errorf("it has neither %s nor %s: name its columns in sft.messages_key, or in sft.prompt_key and sft.response_key", c.messages, c.prompt)
+		return nil, fmt.Errorf("it has neither %s nor %s: name its columns in sft.messages_key, or in sft.prompt_key and sft.response_key", c.Messages, c.Prompt)
 	}
-	response, ok := lookup(record, c.response)
+	response, ok := lookup(record, c.Response)
 	if !ok {
-		return nil, fmt.Errorf("%s: it is missing, but %s is there: name its column in sft.response_key", c.response,
-			c.prompt)
+		return nil, fmt.Errorf("%s: it is missing, but %s is there: name its column in sft.response_key", c.Response,
+			c.Prompt)
 	}
 	text, ok := textOf(response)
 	if !ok {
-		return nil, fmt.Errorf("%s: it is %s, must be a text", c.response, kindOf(response))
+		return nil, fmt.Errorf("%s: it is %s, must be a text", c.Response, kindOf(response))
 	}
 	var msgs []message
 	if ask, ok := textOf(prompt); ok {
 		m := message{role: policy.User}
 		if err := r.marked(&m, ask); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.prompt, err)
+			return nil, fmt.Errorf("%s: %w", c.Prompt, err)
 		}
 		msgs = []message{m}
 	} else {
 		var err error
-		if msgs, err = r.messages(c.prompt, prompt); err != nil {
+		if msgs, err = r.messages(c.Prompt, prompt); err != nil {
 			return nil, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"vagen/internal/jsontext"
 	"vagen/internal/parquetsize"
 	"vagen/internal/regular"
+	"vagen/train/config"
 )
 
 // Limits of files.
@@ -60,7 +61,7 @@ func expand(paths []string) ([]string, error) {
 
 // conversations collects the conversations of a file, and the errors of its records.
 type conversations struct {
-	columns
+	config *config.SFTConfig
 	dir    string
 	out    []source
 	faults []error
@@ -68,7 +69,7 @@ type conversations struct {
 
 // add converts a record. It returns false after too many errors.
 func (c *conversations) add(where string, record map[string]any) bool {
-	msgs, err := c.conversation(record, c.dir)
+	msgs, err := conversation(c.config, record, c.dir)
 	if err != nil {
 		return c.fault(where, err)
 	}
@@ -139,7 +140,7 @@ func (c *conversations) table(ctx context.Context, f *parquet.File) error {
 	wanted, names := parquet.Group{}, []string(nil)
 	for _, field := range f.Schema().Fields() {
 		names = append(names, field.Name())
-		for _, key := range []string{c.messages, c.prompt, c.response, c.images, toolsKey} {
+		for _, key := range []string{c.config.Messages, c.config.Prompt, c.config.Response, c.config.Images, toolsKey} {
 			outer, _, _ := strings.Cut(key, ".")
 			if field.Name() == key || field.Name() == outer {
 				wanted[field.Name()] = field
@@ -148,7 +149,7 @@ func (c *conversations) table(ctx context.Context, f *parquet.File) error {
 	}
 	if _, ok := wanted[toolsKey]; len(wanted) == 0 || ok && len(wanted) == 1 {
 		return fmt.Errorf("the columns are %s, but %s or %s is needed: name them in sft.messages_key, or in sft.prompt_key and sft.response_key",
-			strings.Join(names, ", "), c.messages, c.prompt)
+			strings.Join(names, ", "), c.config.Messages, c.config.Prompt)
 	}
 	in, err := parquetsize.NewRows(f, parquet.NewSchema("examples", wanted))
 	if err != nil {
@@ -180,7 +181,7 @@ func (c *conversations) table(ctx context.Context, f *parquet.File) error {
 
 // readFile reads the examples of a file by its ending and, for parquet, its columns.
 func (o *opener) readFile(ctx context.Context, path string) ([]source, error) {
-	c := &conversations{columns: o.columns(), dir: filepath.Dir(path)}
+	c := &conversations{config: &o.config.SFT, dir: filepath.Dir(path)}
 	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrExample, err)
@@ -232,12 +233,6 @@ func readParquet(ctx context.Context, f *os.File, c *conversations) (recorded bo
 		return false, err
 	}
 	return false, c.table(ctx, in)
-}
-
-// columns are those that the configuration names.
-func (o *opener) columns() columns {
-	s := &o.config.SFT
-	return columns{messages: s.Messages, prompt: s.Prompt, response: s.Response, images: s.Images}
 }
 
 // readFiles reads the examples of files and folders.
