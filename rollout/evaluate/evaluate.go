@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -122,12 +123,8 @@ func (e *Evaluation) Missing() ([][]rollout.Episode, error) {
 	}
 	out := make([][]rollout.Episode, len(e.Tasks))
 	for i := range e.Tasks {
-		t := &e.Tasks[i]
-		stored, err := readResults(e.folder(t))
-		if err != nil {
-			return nil, err
-		}
-		if out[i], _, err = e.missing(t, stored); err != nil {
+		var err error
+		if out[i], _, _, err = e.missing(&e.Tasks[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -150,6 +147,7 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	left := e.all - e.finished
 	if e.finished > 0 {
 		e.Log.Info("episodes have results already", "done", e.finished, "of", e.all)
 	}
@@ -171,8 +169,8 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	r := e.report()
-	if n := total(missing); n > 0 && e.usable == 0 {
-		return r, fmt.Errorf("evaluate: %w: none of the %d played episodes can be used", ErrNothingRan, n)
+	if left > 0 && e.usable == 0 {
+		return r, fmt.Errorf("evaluate: %w: none of the %d played episodes can be used", ErrNothingRan, left)
 	}
 	for _, row := range r.Rows {
 		if row.Model == e.Model && row.Episodes > row.Unusable {
@@ -180,15 +178,6 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 		}
 	}
 	return r, fmt.Errorf("evaluate: %w: none of %d episodes can be used", ErrNothingRan, e.all)
-}
-
-// total counts the missing episodes of all tasks.
-func total(missing [][]rollout.Episode) int {
-	n := 0
-	for _, part := range missing {
-		n += len(part)
-	}
-	return n
 }
 
 // check checks the fields of the evaluation.
@@ -245,12 +234,9 @@ func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
 	missing = make([][]rollout.Episode, len(e.Tasks))
 	for i := range e.Tasks {
 		t := &e.Tasks[i]
-		stored, err := readResults(e.folder(t))
-		if err != nil {
-			return nil, err
-		}
 		var stale []string
-		if missing[i], stale, err = e.missing(t, stored); err != nil {
+		var stored []EpisodeResult
+		if missing[i], stale, stored, err = e.missing(t); err != nil {
 			return nil, err
 		}
 		own := map[string]bool{}
@@ -260,8 +246,8 @@ func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
 			e.places[t.Tag][placeOf(&n.Episode)] = n
 		}
 		for _, id := range stale {
-			if err := removeResult(e.folder(t), id); err != nil {
-				return nil, err
+			if err := os.RemoveAll(filepath.Join(e.folder(t), id)); err != nil {
+				return nil, fmt.Errorf("evaluate: %w", err)
 			}
 			delete(own, id)
 		}
@@ -272,8 +258,11 @@ func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
 	return missing, nil
 }
 
-// missing lists the episodes of a task to play, and the existing results of those.
-func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (missing []rollout.Episode, stale []string, err error) {
+// missing lists the episodes of a task to play, the ids of the existing results of those, and all existing results.
+func (e *Evaluation) missing(t *Task) (missing []rollout.Episode, stale []string, stored []EpisodeResult, err error) {
+	if stored, err = readResults(e.folder(t)); err != nil {
+		return nil, nil, nil, err
+	}
 	have := map[string]*EpisodeResult{}
 	for i := range stored {
 		have[stored[i].ID] = &stored[i]
@@ -285,18 +274,18 @@ func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (missing []rollout
 		case r == nil:
 			missing = append(missing, n.Episode)
 		case e.Resume == ResumeOff:
-			return nil, nil, fmt.Errorf("evaluate: %w: %s has results of %s (resume with %s, or replace them with %s)",
+			return nil, nil, nil, fmt.Errorf("evaluate: %w: %s has results of %s (resume with %s, or replace them with %s)",
 				ErrResultsExist, e.folder(t), e.Model, SkipCompleted, ForceRerun)
 		case e.Resume == ForceRerun || !r.Usable():
 			missing, stale = append(missing, n.Episode), append(stale, id)
 		case r.Settings != e.settings(t, &n.Episode):
-			return nil, nil, fmt.Errorf("evaluate: %w: %s: %s, seed %d, was played with another model or judge or "+
+			return nil, nil, nil, fmt.Errorf("evaluate: %w: %s: %s, seed %d, was played with another model or judge or "+
 				"other settings (sampling, harness, limits or options) than tag %s has now, or by a version of vagen "+
 				"that recorded fewer of them: use another tag, or replace the results with %s",
 				ErrOtherSettings, filepath.Join(e.folder(t), id), r.Env, r.Seed, t.Tag, ForceRerun)
 		}
 	}
-	return missing, stale, nil
+	return missing, stale, stored, nil
 }
 
 // place identifies an episode within its task.

@@ -64,6 +64,32 @@ func stored(t testing.TB, dir string) string {
 	return string(raw)
 }
 
+// keyed is a policy that knows which conversations it had.
+type keyed struct {
+	policy.Policy
+	mu   sync.Mutex
+	keys map[uint64]bool // without their last 32 bits
+}
+
+func (k *keyed) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	k.mu.Lock()
+	for _, q := range prompts {
+		k.keys[q.Conversation>>32] = true
+	}
+	k.mu.Unlock()
+	return k.Policy.Generate(ctx, prompts, s)
+}
+
+// TestIndependentEpisodesHaveConversationsOfTheirOwn: their player's keys would be equal.
+func TestIndependentEpisodesHaveConversationsOfTheirOwn(t *testing.T) {
+	k := &keyed{Policy: traintest.Guesser(), keys: map[uint64]bool{}}
+	e := evaluation(t, t.TempDir(), k, &traintest.Arena{})
+	e.Independent, e.Concurrency = true, 3
+	_, err := e.Run(t.Context())
+	require.NoError(t, err)
+	require.Len(t, k.keys, 12)
+}
+
 // TestEvaluationsGoOnWithWhatIsMissing: stopped anywhere, one ends as if it had not
 // been, and no episode is played or written twice.
 func TestEvaluationsGoOnWithWhatIsMissing(t *testing.T) {

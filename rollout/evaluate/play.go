@@ -69,83 +69,32 @@ func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Epis
 func (e *Evaluation) playIndependently(ctx context.Context, t *Task, missing []rollout.Episode) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	work := make(chan rollout.Episode)
+	slots := make(chan struct{}, max(1, e.Concurrency))
 	var wg sync.WaitGroup
-	for range min(max(1, e.Concurrency), len(missing)) {
+	for _, ep := range missing {
+		slots <- struct{}{}
 		wg.Go(func() {
-			for ep := range work {
-				if err := e.playOne(ctx, t, ep); err != nil {
-					cancel(err)
-				}
+			if err := e.playOne(ctx, t, ep); err != nil {
+				cancel(err)
 			}
+			<-slots
 		})
 	}
-	for _, ep := range missing {
-		select {
-		case work <- ep:
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
-	close(work)
 	wg.Wait()
 	return context.Cause(ctx)
 }
 
+// playOne plays an episode with keys of conversations that no other episode has.
 func (e *Evaluation) playOne(ctx context.Context, t *Task, ep rollout.Episode) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	metered, used := policy.Meter(e.Policy)
-	l := &episodePolicy{Policy: metered, base: e.played.Add(1) << 32}
 	p := t.Player
-	p.Policy = l
-	if c, ok := policy.As[policy.Counter](e.Policy); ok {
-		p.Policy = countingPolicy{l, c}
-	}
+	p.Policy, p.FirstKey = metered, e.played.Add(1)<<32
 	ts, _, err := p.Play(t.context(ctx), []rollout.Episode{ep}, t.Seed)
 	if err != nil && !errors.Is(err, rollout.ErrNotStarted) {
 		return err
 	}
 	return e.store(t, ts[0], used())
-}
-
-// episodePolicy is the policy of one episode. It shifts conversation keys so that they
-// do not collide with those of other episodes.
-type episodePolicy struct {
-	policy.Policy
-	base uint64
-}
-
-// Generate implements policy.Policy.
-func (l *episodePolicy) Generate(
-	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
-) ([]policy.Completion, error) {
-	own := slices.Clone(prompts)
-	for i := range own {
-		own[i].Conversation += l.base
-	}
-	return l.Policy.Generate(ctx, own, s)
-}
-
-// Forget implements policy.Policy.
-func (l *episodePolicy) Forget(keys ...uint64) {
-	own := slices.Clone(keys)
-	for i := range own {
-		own[i] += l.base
-	}
-	l.Policy.Forget(own...)
-}
-
-// countingPolicy is an episodePolicy whose policy counts tokens.
-type countingPolicy struct {
-	*episodePolicy
-	counter policy.Counter
-}
-
-// Count implements policy.Counter.
-func (c countingPolicy) Count(p policy.Prompt) (int, error) {
-	p.Conversation += c.base
-	return c.counter.Count(p)
 }

@@ -207,18 +207,9 @@ func (r *Report) Save(dir string) error {
 	var figures, text, markdown bytes.Buffer
 	err := errors.Join(jsontext.Write(&figures, r), r.WriteText(&text), r.WriteMarkdown(&markdown),
 		os.MkdirAll(dir, 0o755))
-	var own string // of this process
-	if err == nil {
-		own, err = os.MkdirTemp(dir, "summary-*"+durable.Unfinished)
-		defer os.RemoveAll(own)
-	}
 	for ending, b := range map[string]*bytes.Buffer{"json": &figures, "txt": &text, "md": &markdown} {
-		name := "summary." + ending
 		if err == nil {
-			err = durable.WriteFile(filepath.Join(own, name), b.Bytes())
-		}
-		if err == nil {
-			err = os.Rename(filepath.Join(own, name), filepath.Join(dir, name))
+			err = durable.WriteFile(filepath.Join(dir, "summary."+ending), b.Bytes())
 		}
 	}
 	if err != nil {

@@ -130,13 +130,6 @@ func writeResult(dir string, r *EpisodeResult, t *rollout.Trajectory) error {
 	return nil
 }
 
-func removeResult(dir, id string) error {
-	if err := os.RemoveAll(filepath.Join(dir, id)); err != nil {
-		return fmt.Errorf("evaluate: %w", err)
-	}
-	return nil
-}
-
 // readResults reads the results of a tag, in the order of their names. It skips folders
 // that an interrupted process left incomplete.
 func readResults(dir string) ([]EpisodeResult, error) {
