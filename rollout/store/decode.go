@@ -15,10 +15,10 @@ import (
 )
 
 // decode converts a record to a trajectory; fetch reads an image by its name.
-func decode(r *record, fetch func(name string) (image.Image, error)) (*rollout.Trajectory, error) {
+func decode(r *record, fetch func(name string) (image.Image, error)) (s Stored, err error) {
 	config, err := decodeConfig(r.Config)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	t := &rollout.Trajectory{
 		Episode: rollout.Episode{Env: r.Env, Config: config, Seed: r.Seed, Group: int(r.Group), Index: int(r.Index),
@@ -31,18 +31,18 @@ func decode(r *record, fetch func(name string) (image.Image, error)) (*rollout.T
 	for i := range r.Rows {
 		row, err := decodeRow(&r.Rows[i], fetch)
 		if err != nil {
-			return nil, fmt.Errorf("row %d: %w", i, err)
+			return s, fmt.Errorf("row %d: %w", i, err)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	for i := range r.Turns {
 		turn, err := decodeTurn(&r.Turns[i], len(r.Rows), fetch)
 		if err != nil {
-			return nil, fmt.Errorf("turn %d: %w", i, err)
+			return s, fmt.Errorf("turn %d: %w", i, err)
 		}
 		t.Turns = append(t.Turns, turn)
 	}
-	return t, nil
+	return Stored{int(r.Step), t}, nil
 }
 
 func decodeTurn(r *turn, rows int, fetch func(string) (image.Image, error)) (rollout.Turn, error) {

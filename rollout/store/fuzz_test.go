@@ -56,7 +56,7 @@ func readAll(t *testing.T, data []byte) error {
 			require.ErrorIs(t, bad, ErrFormat)
 			continue
 		}
-		_, bad = encode(0, tr, func(image.Image) (string, error) { return "", nil })
+		_, bad = encode(0, tr.Trajectory, func(image.Image) (string, error) { return "", nil })
 		require.NoError(t, bad)
 	}
 	if err == nil || errors.Is(err, io.EOF) {

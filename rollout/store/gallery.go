@@ -54,10 +54,10 @@ func OpenGallery(dir string, o GalleryOptions) (*Gallery, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	if err := sweep(dir, "."); err != nil {
+	if err := sweep(dir); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	if err := sweep(images.dir, ".image-"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := sweep(images.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	// Report a folder that cannot be written to now, not after a training step.
@@ -75,13 +75,13 @@ func OpenGallery(dir string, o GalleryOptions) (*Gallery, error) {
 }
 
 // sweep removes temporary files of this package.
-func sweep(dir, prefix string) error {
+func sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if n := e.Name(); e.Type().IsRegular() && strings.HasPrefix(n, prefix) && strings.HasSuffix(n, ".tmp") {
+		if n := e.Name(); e.Type().IsRegular() && strings.HasPrefix(n, ".") && strings.HasSuffix(n, durable.Unfinished) {
 			if err := os.Remove(filepath.Join(dir, n)); err != nil {
 				return err
 			}

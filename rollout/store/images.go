@@ -117,12 +117,12 @@ func (f *folder) store(path string, p *image.NRGBA) error {
 
 // write creates a file atomically.
 func write(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".image-*.tmp")
+	tmp, err := durable.CreateTemp(path)
 	if err != nil {
 		return err
 	}
 	_, err = tmp.Write(data)
-	return durable.Commit(tmp, path, errors.Join(err, tmp.Chmod(0o644)))
+	return durable.Commit(tmp, path, err)
 }
 
 // fetch reads an image and checks that its name is the hash of its pixels.

@@ -90,26 +90,16 @@ func Decode(data []byte, limit int, fetch func(name string) ([]byte, error)) ([]
 		}
 		return im, err
 	}
-	in, err := rows[record](table)
-	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
-	}
-	const decodeTogether = 8                   // few, because the reader uses the memory of its values again
-	records := make([]record, table.NumRows()) // at most limit
-	for read := 0; read < len(records); {
-		n, err := next(in, records[read:min(read+decodeTogether, len(records))])
-		if n == 0 {
-			return nil, fmt.Errorf("store: trajectory %d: %w", read, err)
+	var out []Stored
+	for one, err := range each[record](table, 0) {
+		var s Stored
+		if err == nil {
+			s, err = decode(one, get)
 		}
-		read += n
-	}
-	out := make([]Stored, len(records))
-	for i := range records {
-		t, err := decode(&records[i], get)
 		if err != nil {
-			return nil, fmt.Errorf("store: trajectory %d: %w", i, err)
+			return nil, fmt.Errorf("store: trajectory %d: %w", len(out), err)
 		}
-		out[i] = Stored{int(records[i].Step), t}
+		out = append(out, s)
 	}
 	return out, nil
 }

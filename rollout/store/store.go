@@ -155,8 +155,7 @@ func (r *Reader) All() iter.Seq2[Stored, error] {
 		for one, err := range each[record](r.table, r.most) {
 			var s Stored
 			if err == nil {
-				s.Step = int(one.Step)
-				s.Trajectory, err = decode(one, r.images.fetch)
+				s, err = decode(one, r.images.fetch)
 			}
 			if err != nil {
 				yield(Stored{}, fmt.Errorf("store: %s: trajectory %d: %w", r.path, i, err))
@@ -189,11 +188,11 @@ func (r *Reader) At(i int) (Stored, error) {
 	if n, err := next(in, one[:]); n == 0 {
 		return fail(err)
 	}
-	t, err := decode(&one[0], r.images.fetch)
+	s, err := decode(&one[0], r.images.fetch)
 	if err != nil {
 		return fail(err)
 	}
-	return Stored{int(one[0].Step), t}, nil
+	return s, nil
 }
 
 // Close closes the file. Further calls do nothing.

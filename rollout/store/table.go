@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -22,7 +21,7 @@ type table[T any] struct {
 
 // createTable starts a file with a format version in its metadata.
 func createTable[T any](path, key, version string) (*table[T], error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*.tmp")
+	tmp, err := durable.CreateTemp(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -42,7 +41,7 @@ func (t *table[T]) close(failed error) error {
 		err = t.out.Close()
 	}
 	if err == nil {
-		err = errors.Join(tmp.Chmod(0o644), tmp.Sync())
+		err = tmp.Sync()
 	}
 	if err = durable.Commit(tmp, t.path, err); err != nil {
 		return fmt.Errorf("store: %s: %w", t.path, err)
