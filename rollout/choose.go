@@ -61,16 +61,13 @@ func (c Choice) Choose(episodes []Candidate, n int, ratio float64) ([]int, error
 	}
 	switch c {
 	case ChooseFirst:
-	case ChooseSuccesses:
-		all = slices.DeleteFunc(all, func(i int) bool { return !episodes[i].Success })
-	case ChooseFailures:
-		all = slices.DeleteFunc(all, func(i int) bool { return episodes[i].Success })
-	case ChooseBest:
+	case ChooseSuccesses, ChooseFailures:
+		all = slices.DeleteFunc(all, func(i int) bool { return episodes[i].Success != (c == ChooseSuccesses) })
+	case ChooseBest, ChooseWorst:
 		slices.SortStableFunc(all, func(a, b int) int {
-			return cmp.Compare(rankValue(episodes[b].Reward), rankValue(episodes[a].Reward))
-		})
-	case ChooseWorst:
-		slices.SortStableFunc(all, func(a, b int) int {
+			if c == ChooseBest {
+				a, b = b, a
+			}
 			return cmp.Compare(rankValue(episodes[a].Reward), rankValue(episodes[b].Reward))
 		})
 	case ChooseBalanced:

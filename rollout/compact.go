@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 
 	"vagen/env"
@@ -74,24 +75,14 @@ func (c Compact) Next(s *State) (Request, error) {
 func (c Compact) opening(s *State) policy.Message {
 	m := s.ObservationMessage()
 	if s.Closed {
-		m.Text = c.heading() + env.WithoutMarks(s.Summary) + "\n\n" + m.Text
+		m.Text = cmp.Or(c.Heading, DefaultHeading) + env.WithoutMarks(s.Summary) + "\n\n" + m.Text
 	}
 	return m
 }
 
 // SummaryRequest returns the message that asks for a summary.
 func (c Compact) SummaryRequest() policy.Message {
-	if c.Request == "" {
-		return policy.Message{Role: policy.User, Text: DefaultRequest}
-	}
-	return policy.Message{Role: policy.User, Text: c.Request}
-}
-
-func (c Compact) heading() string {
-	if c.Heading == "" {
-		return DefaultHeading
-	}
-	return c.Heading
+	return policy.Message{Role: policy.User, Text: cmp.Or(c.Request, DefaultRequest)}
 }
 
 // DefaultSummary returns the default length of summaries: a quarter of Total, at

@@ -59,7 +59,7 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 			return nil, fmt.Errorf("script of turn %d: %w", turn, err)
 		}
 		msgs = append(msgs, message(policy.User, shown), policy.Message{Role: policy.Assistant, Text: text})
-		o, err := recoverPanic(ctx, "step", func(ctx context.Context) (env.Outcome, error) { return advance(ctx, e, text) })
+		o, err := recoverPanic(ctx, "step", func(ctx context.Context) (env.Outcome, error) { return checked(e.Step(ctx, text)) })
 		if err != nil {
 			return nil, fmt.Errorf("turn %d: %w", turn, err)
 		}

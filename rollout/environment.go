@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (p *Player) open(ctx context.Context, l *live) {
 func callTimed[T any](
 	ctx context.Context, p *Player, l *live, what string, f func(context.Context) (T, error), onLate func(T, error),
 ) (value T, abandoned bool, err error) {
-	limit := p.timeout()
+	limit := cmp.Or(p.EnvTimeout, 10*time.Minute)
 	if p.EpisodeTimeout > 0 {
 		if limit = min(limit, p.EpisodeTimeout-l.busy); limit <= 0 {
 			return value, false, fmt.Errorf("rollout: %s: %w (%v)", what, ErrEpisodeTimeout, p.EpisodeTimeout)
@@ -80,24 +81,24 @@ func startEnv(
 	if b.env == nil {
 		return b, fmt.Errorf("%w: its factory returned no environment", ErrContract)
 	}
-	c, err := CallerOf(b.env)
-	if err != nil {
-		return b, errors.Join(err, b.env.Close())
-	}
-	if c != nil {
-		if trial {
-			return b, errors.Join(errTrial, b.env.Close())
-		} else if state != nil {
-			return b, errors.Join(fmt.Errorf("%w: a program that asks for responses has no state", ErrBranch), b.env.Close())
-		}
-		return b, nil // begin resets it
-	}
 	ready := false
 	defer func() {
 		if !ready {
 			err = errors.Join(err, b.env.Close())
 		}
 	}()
+	c, err := CallerOf(b.env)
+	switch {
+	case err != nil:
+		return b, err
+	case c != nil && trial:
+		return b, errTrial
+	case c != nil && state != nil:
+		return b, fmt.Errorf("%w: a program that asks for responses has no state", ErrBranch)
+	case c != nil: // begin resets it
+		ready = true
+		return b, nil
+	}
 	if b.sys, err = b.env.System(ctx); err != nil {
 		return b, err
 	}
@@ -114,13 +115,6 @@ func startEnv(
 	}
 	ready = true
 	return b, nil
-}
-
-func (p *Player) timeout() time.Duration {
-	if p.EnvTimeout == 0 {
-		return 10 * time.Minute
-	}
-	return p.EnvTimeout
 }
 
 // finish ends conversations and closes environments.
@@ -159,7 +153,7 @@ func (p *Player) step(ctx context.Context, l *live) {
 	last := len(l.Turns) - 1
 	response := l.Turns[last].Response
 	o, err := callEnv(ctx, p, l, "step", func(ctx context.Context, e env.Env) (env.Outcome, error) {
-		return advance(ctx, e, response)
+		return checked(e.Step(ctx, response))
 	})
 	if err != nil {
 		l.fail(endOf(err, EndEnv), err)
@@ -197,11 +191,6 @@ func (l *live) receive(turn int, o env.Outcome) {
 	t := &l.Turns[turn]
 	t.Parsed, t.Reward, t.Metrics = o.Response, o.Reward, o.Turn
 	l.Metrics, l.Success = o.Trajectory, o.Success
-}
-
-// advance calls an environment's Step and checks the outcome.
-func advance(ctx context.Context, e env.Env, response string) (env.Outcome, error) {
-	return checked(e.Step(ctx, response))
 }
 
 // checked adds the error about an outcome that breaks the contract.
