@@ -140,6 +140,21 @@ func TestForgottenConversationsDoNotAffectLaterOnes(t *testing.T) {
 	require.Len(t, m.chats[1].messages, 2)
 }
 
+// TestStopStringsOfAPromptCutItsAnswer: those of an agent's request, which must not fail the call for all others.
+func TestStopStringsOfAPromptCutItsAnswer(t *testing.T) {
+	server := record(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, fine(OpenAI, "one END two STOP"))
+	})
+	m := newModel(t, options(t, OpenAI, server.URL))
+	q := prompt(1, user("hi"))
+	q.StopStrings = []string{"STOP", "END", "none"}
+	c := one(t, m, q)
+	require.Equal(t, policy.Completion{Text: "one END", Stop: policy.StopString, Usage: c.Usage}, c)
+	require.Equal(t, "one END two STOP", one(t, m, prompt(1, user("again"))).Text)
+	said := server.all()[1].Body["messages"].([]any)
+	require.Equal(t, map[string]any{"role": "assistant", "content": "one END"}, said[1])
+}
+
 // TestMessagesHaveTheFormThatAPIsAccept checks what the golden requests do not include:
 // examples, pictures in system messages, blank text around pictures, blank responses.
 func TestMessagesHaveTheFormThatAPIsAccept(t *testing.T) {

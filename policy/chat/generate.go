@@ -27,7 +27,7 @@ type job struct {
 // Generate implements policy.Policy. Requests are admitted in the order of the
 // prompts and wait for a free slot, for the limits per minute and for the budget.
 // All have returned when Generate returns. Each prompt's last message must be the
-// user's.
+// user's. Its StopStrings, unlike those of the sampling, are not sent: they cut the answer.
 func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
 	if m.http == nil {
 		return nil, errZero
@@ -35,7 +35,7 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 	if err := m.dialect.check(s); err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
-	for _, stop := range stops(s, prompts) {
+	for _, stop := range s.StopStrings {
 		if !slices.Contains(m.o.Stop, stop) {
 			return nil, fmt.Errorf("chat: %w: stop string %q is not in Options.Stop, only those are allowed",
 				policy.ErrSampling, stop)
@@ -54,15 +54,6 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 		out[i] = m.complete(j)
 	}
 	return out, nil
-}
-
-// stops returns the stop strings of a call and of its prompts.
-func stops(s policy.Sampling, prompts []policy.Prompt) []string {
-	out := slices.Clone(s.StopStrings)
-	for _, p := range prompts {
-		out = append(out, p.StopStrings...)
-	}
-	return out
 }
 
 // begin checks the prompts and locks their conversations.
@@ -203,6 +194,11 @@ func (m *Model) complete(j *job) policy.Completion {
 		}
 	}
 	a.text = m.key.strip(a.text)
+	for _, stop := range j.prompt.StopStrings {
+		if before, _, found := strings.Cut(a.text, stop); found {
+			a.text, a.stop, a.logProbs = before+stop, policy.StopString, nil
+		}
+	}
 	m.accept(j.chat, j.prompt.Messages, j.additions, a) // without the reasoning, which services do not read again
 	c := policy.Completion{Text: a.text, Reasoning: m.key.strip(a.reasoning), LogProbs: a.logProbs, Stop: a.stop}
 	if c.Reasoning == "" && !strings.HasPrefix(strings.TrimSpace(c.Text), strings.TrimSpace(m.o.Opened)) {
