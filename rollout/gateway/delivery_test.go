@@ -89,7 +89,7 @@ func (c closing) FlushError() error {
 // answer was written has it not.
 func TestAClientThatLeavesWithItsAnswerHasIt(t *testing.T) {
 	g := unserved(nil)
-	c := &call{answer: newAnswer("e-0", "four", nil, "")}
+	c := &call{answer: newAnswer("EPISODES-0", "four", nil, "")}
 	ctx, leave := context.WithCancel(t.Context())
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
 	send := func() error {
@@ -105,9 +105,9 @@ func TestAPaidAnswerHasArrived(t *testing.T) {
 	made, err := unserved(nil).Env(map[string]any{"wait": true})
 	require.NoError(t, err)
 	e := made.(player).Episode
-	e.items["e-0"] = c
+	e.items["EPISODES-0"] = c
 	e.left(c, false)
-	require.Nil(t, e.pay(result{Answer: "chatcmpl-e-0"}))
+	require.Nil(t, e.pay(result{Answer: "chatcmpl-EPISODES-0"}))
 	require.True(t, c.delivered)
 }
 

@@ -180,7 +180,7 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, error) {
 			}
 			continue
 		}
-		n := e.items[trimID(m.ID)]
+		n := e.answer(m.ID)
 		if n == nil {
 			return nil, refusal(m.Text, "%q is no item of this episode", m.ID)
 		}
@@ -190,7 +190,7 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, error) {
 	}
 	lead := 0 // instructions that stand for those of the earlier call
 	if r.Previous != "" {
-		n := e.items[trimID(r.Previous)]
+		n := e.answer(r.Previous)
 		if n == nil {
 			return nil, refusal("previous_response_id", "%q is no answer of this episode", r.Previous)
 		}

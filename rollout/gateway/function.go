@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -30,52 +31,40 @@ func cutTag(text, open string) (name, after string, ok bool) {
 
 // readParameters returns the arguments of a call in JSON. A value is a text, unless it is JSON that its types allow.
 func readParameters(text string, types map[string][]string) string {
-	var out []byte
+	var fields []string
 	for {
 		key, after, ok := cutTag(text, parameterOpen)
 		if !ok {
-			return string(append(append([]byte("{"), out...), '}'))
+			return "{" + strings.Join(fields, ", ") + "}"
 		}
 		value, rest, closed := strings.Cut(after, parameterClose)
 		if !closed {
 			value = strings.TrimSuffix(strings.TrimSpace(value), functionClose)
 		}
 		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
-		if out != nil {
-			out = append(out, ", "...)
-		}
-		out, _ = jsontext.Append(out, key) // a text cannot fail
-		out = append(append(out, ": "...), typed(value, types[key])...)
-		text = rest
+		fields, text = append(fields, quoted(key)+": "+typed(value, types[key])), rest
 	}
 }
 
+// quoted returns a text in JSON.
+func quoted(text string) string {
+	out, _ := jsontext.Append(nil, text) // a text cannot fail
+	return string(out)
+}
+
+// kinds are the types of JSON by their first byte, but for numbers.
+var kinds = map[byte]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}
+
 // typed returns a value in JSON.
-func typed(value string, types []string) []byte {
+func typed(value string, types []string) string {
 	raw := strings.TrimSpace(value)
-	if python, ok := map[string]string{"True": "true", "False": "false", "None": "null"}[raw]; ok {
-		raw = python // as the template shows them
-	}
+	raw = cmp.Or(python[raw], raw) // as the template shows them
 	if json.Valid([]byte(raw)) {
-		kind := "number"
-		switch raw[0] {
-		case '{':
-			kind = "object"
-		case '[':
-			kind = "array"
-		case '"':
-			kind = "string"
-		case 't', 'f':
-			kind = "boolean"
-		case 'n':
-			kind = "null"
-		}
-		if kind != "string" && slices.Contains(types, kind) {
-			return []byte(raw)
+		if kind := cmp.Or(kinds[raw[0]], "number"); kind != "string" && slices.Contains(types, kind) {
+			return raw
 		}
 	}
-	out, _ := jsontext.Append(nil, value)
-	return out
+	return quoted(value)
 }
 
 // schema is the part of a JSON schema that says which types a value may have.

@@ -41,7 +41,7 @@ func TestPaymentsAreRecordedOnce(t *testing.T) {
 			{"finish", `{"reward": 1, "success": true}`, 409}}, false},
 		"success of the end": {[]sent{{"reward", `{"reward": 0}`, 200}, {"finish", `{"success": true}`, 200},
 			{"finish", `{"success": true}`, 200}}, true},
-		"success of a turn": {[]sent{{"reward", `{"reward": 0, "answer": "a", "success": true}`, 200}}, true},
+		"success of a turn": {[]sent{{"reward", `{"reward": 0, "answer": "EPISODES-0", "success": true}`, 200}}, true},
 		"after the end": {[]sent{{"finish", "", 200}, {"reward", `{"reward": 1}`, 409},
 			{"finish", `{"success": true}`, 409}}, false},
 		"too large": {[]sent{{"reward", `{"reward": 1e39}`, 400}, {"finish", `{"reward": -1e39}`, 400}}, false},
@@ -52,7 +52,7 @@ func TestPaymentsAreRecordedOnce(t *testing.T) {
 		require.NoError(t, err)
 		e := p.(player).Episode
 		require.NoError(t, g.add(e))
-		e.items = map[string]*call{"a": {}}
+		e.items = map[string]*call{"EPISODES-0": {}}
 		for i, s := range c.sent {
 			w := httptest.NewRecorder()
 			sendTo(w, e, "/"+s.path, s.body)

@@ -71,7 +71,7 @@ func (e *Episode) pay(r result) error {
 	defer e.mu.Unlock()
 	turn := ofEpisode
 	if r.Answer != "" {
-		c := e.items[trimID(r.Answer)]
+		c := e.answer(r.Answer)
 		if c == nil {
 			return refusal("answer", "%q is no answer of this episode", r.Answer)
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -325,11 +326,8 @@ func report(e *Episode, w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// trimID returns the id of the answer that a protocol's id names: that of an answer, an item or a call.
-func trimID(id string) string {
-	for _, prefix := range []string{"chatcmpl-", "resp_", "msg_", "rs_", "fc_", "call_"} {
-		id = strings.TrimPrefix(id, prefix)
-	}
-	id, _, _ = strings.Cut(id, "_") // the number of a call
-	return id
-}
+// answerID is the id of an answer, also in the ids that protocols have of it, its items and its calls.
+var answerID = regexp.MustCompile(`[A-Z2-7]{8}-\d+`)
+
+// answer returns the call that an id of a protocol names, nil for none. The mutex must be held.
+func (e *Episode) answer(id string) *call { return e.items[answerID.FindString(id)] }
