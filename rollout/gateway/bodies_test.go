@@ -15,21 +15,25 @@ import (
 // TestFewLargeBodiesAreInMemory: one more is not read before another is done, and small ones do not wait.
 func TestFewLargeBodiesAreInMemory(t *testing.T) {
 	g := unserved(nil)
-	read := func(size int) error {
+	episodes := make([]Episode, maxBodies+1)
+	read := func(e *Episode, size int) error {
 		gone, leave := context.WithCancel(t.Context())
 		leave()
 		r := httptest.NewRequestWithContext(gone, http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", size)))
-		return g.body(httptest.NewRecorder(), r, 64<<20, func([]byte) error { return nil })
+		return g.body(e, httptest.NewRecorder(), r, 64<<20, func([]byte) error { return nil })
 	}
 	var within func(n int)
 	within = func(n int) {
 		if n == 0 {
-			require.NoError(t, read(smallBody))
-			require.Equal(t, errBody, read(smallBody+1))
+			require.NoError(t, read(&episodes[0], smallBody))
+			require.Equal(t, errBody, read(&episodes[0], smallBody+1))
 			return
 		}
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", smallBody+1)))
-		require.NoError(t, g.body(httptest.NewRecorder(), r, 64<<20, func([]byte) error {
+		require.NoError(t, g.body(&episodes[n], httptest.NewRecorder(), r, 64<<20, func([]byte) error {
+			for range 20 { // its next one, which has room by chance otherwise
+				require.Equal(t, errBody, read(&episodes[n], smallBody+1))
+			}
 			within(n - 1)
 			return nil
 		}))

@@ -55,7 +55,7 @@ type Gateway struct {
 	keys     map[string]*Episode
 	waiting  []*Episode // for clients, in order
 	drained  bool       // no further episode waits for clients
-	rooms    sync.Map   // for agents that run, by the option processes, and for bodies, by 0
+	rooms    sync.Map   // for agents that run, by the option processes, and for bodies, by 0 and by the episode
 }
 
 // Errors of New and of episodes.
@@ -184,6 +184,7 @@ func (g *Gateway) remove(e *Episode) {
 	defer g.mu.Unlock()
 	delete(g.episodes, e.id)
 	delete(g.keys, e.Key)
+	g.rooms.Delete(e)
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *Episode) bool { return w == e })
 }
 
@@ -256,7 +257,7 @@ func (q wish) fits(e *Episode) bool {
 
 // enter waits until fewer than most agents, or bodies, hold a place, of those with the same key. leave must be called
 // when the agent has ended.
-func (g *Gateway) enter(ctx context.Context, key, most int) (leave func(), err error) {
+func (g *Gateway) enter(ctx context.Context, key any, most int) (leave func(), err error) {
 	held, _ := g.rooms.LoadOrStore(key, make(chan struct{}, most))
 	room := held.(chan struct{})
 	select {

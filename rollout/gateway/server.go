@@ -144,15 +144,25 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 // errBody is about a client that is gone, or too slow. One that still listens sends the request again.
 var errBody = failure(http.StatusRequestTimeout, "", "the body did not arrive")
 
-// Bodies of more than smallBody bytes are in memory maxBodies at a time.
+// Bodies of more than smallBody bytes are in memory maxBodies at a time, and one of an episode: a slow client
+// keeps out no other.
 const (
 	smallBody = 1 << 20
 	maxBodies = 16
 )
 
-// body reads a request's body and calls use with it.
-func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64, use func(raw []byte) error) error {
+// body reads a request's body and calls use with it. The episode is that of the request, nil if it asks for one.
+func (g *Gateway) body(
+	e *Episode, w http.ResponseWriter, r *http.Request, most int64, use func(raw []byte) error,
+) error {
 	if r.ContentLength < 0 || r.ContentLength > smallBody {
+		if e != nil {
+			leave, err := g.enter(r.Context(), e, 1)
+			if err != nil {
+				return errBody
+			}
+			defer leave()
+		}
 		leave, err := g.enter(r.Context(), 0, maxBodies)
 		if err != nil {
 			return errBody
@@ -175,7 +185,7 @@ func (g *Gateway) protocol(p dialect.Protocol) http.HandlerFunc {
 		var q *dialect.Request
 		var c *call
 		count := r.Header.Get("X-Stainless-Retry-Count")
-		bad := g.body(w, r, g.o.MaxBody, func(raw []byte) (err error) {
+		bad := g.body(e, w, r, g.o.MaxBody, func(raw []byte) (err error) {
 			if q, err = p.Decode(raw); err == nil {
 				c, err = e.ask(q, count != "" && count != "0")
 			}
@@ -236,8 +246,8 @@ func models(_ *Episode, w http.ResponseWriter, r *http.Request) error {
 const imageTokens = 1000
 
 // countTokens estimates the length of a request, a token for four bytes that are not of images.
-func (g *Gateway) countTokens(_ *Episode, w http.ResponseWriter, r *http.Request) error {
-	return g.body(w, r, g.o.MaxBody, func(raw []byte) error {
+func (g *Gateway) countTokens(e *Episode, w http.ResponseWriter, r *http.Request) error {
+	return g.body(e, w, r, g.o.MaxBody, func(raw []byte) error {
 		text, images, bad := dialect.Shorten(raw, dialect.LongString)
 		if bad == nil && !json.Valid(text) {
 			bad = refusal("", "not valid JSON")
@@ -263,7 +273,7 @@ func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var q wish
-	bad := g.read(w, r, &q)
+	bad := g.read(nil, w, r, &q)
 	if bad == nil {
 		bad = q.readTask()
 	}
@@ -278,8 +288,8 @@ func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 }
 
 // read decodes a small body, which may be empty. Unknown fields are errors.
-func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
-	return g.body(w, r, 1<<20, func(raw []byte) error {
+func (g *Gateway) read(e *Episode, w http.ResponseWriter, r *http.Request, into any) error {
+	return g.body(e, w, r, 1<<20, func(raw []byte) error {
 		if len(raw) == 0 {
 			return nil
 		}
@@ -297,7 +307,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) error {
 func (g *Gateway) pay(finish bool) http.HandlerFunc {
 	return g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) error {
 		var q result
-		bad := g.read(w, r, &q)
+		bad := g.read(e, w, r, &q)
 		switch {
 		case bad != nil:
 		case !finish && q.Reward == nil:
