@@ -97,7 +97,7 @@ type Completion struct {
 	Version   int     // training step whose update made the weights that wrote it, if the policy is told (StepTracker)
 	// Err means that this conversation cannot continue, for a reason of its own; the
 	// other completions of the call are valid. It wraps ErrNoRoom if the conversation
-	// has reached the model's context length.
+	// has reached the model's context length, and ErrMessages if the model cannot read the prompt's messages.
 	Err error
 }
 
@@ -116,6 +116,10 @@ func (u *Usage) Add(v Usage) {
 
 // ErrNoRoom means that a conversation's context has no room for another response.
 var ErrNoRoom = errors.New("no room for another response")
+
+// ErrMessages means that a model cannot read messages: their text has a placeholder of images or their order does not
+// fit the chat template, or the model reads no images, or none of that size.
+var ErrMessages = errors.New("the model cannot read the messages")
 
 // Image is an image as a policy stores it between generation and training.
 type Image struct {

@@ -49,8 +49,8 @@ type Reply struct {
 	Text        string
 	Stop        policy.Stop
 	Read, Wrote int // tokens of the row before the response, and of the response
-	// Err says why the call gets no response; it is no turn then. ErrTurns and policy.ErrNoRoom are
-	// wrapped. The episode continues.
+	// Err says why the call gets no response; it is no turn then. ErrTurns, policy.ErrNoRoom and policy.ErrMessages
+	// are wrapped. The episode continues.
 	Err error
 }
 
@@ -109,7 +109,7 @@ func (p *Player) nextCall(l *live, c Caller) (policy.Prompt, bool) {
 		err = p.fitCall(l)
 	}
 	switch {
-	case errors.Is(err, policy.ErrNoRoom):
+	case ofCall(err):
 		l.refuse(err)
 	case err != nil:
 		l.fail(EndPolicy, fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err))
@@ -192,6 +192,11 @@ func (p *Player) fitCall(l *live) error {
 	return nil
 }
 
+// ofCall reports whether an error is about a call alone, so that the program may make another one.
+func ofCall(err error) bool {
+	return errors.Is(err, policy.ErrNoRoom) || errors.Is(err, policy.ErrMessages)
+}
+
 // refuse answers the current call with an error instead of a response. A row that was opened for
 // it is removed.
 func (l *live) refuse(err error) {
@@ -231,7 +236,7 @@ func (p *Player) answer(ctx context.Context, l *live, c Caller) {
 	switch {
 	case errors.Is(l.refused, ErrTurns):
 		l.End = EndMaxTurns
-	case l.refused != nil:
+	case errors.Is(l.refused, policy.ErrNoRoom):
 		l.End = EndNoRoom
 	}
 	conclude := func(context.Context) (any, error) { return nil, c.Conclude(l.Trajectory) }

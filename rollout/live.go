@@ -285,7 +285,7 @@ func (p *Player) record(l *live, c policy.Completion) {
 	}
 	_, calls := l.env.(Caller)
 	switch {
-	case c.Err != nil && calls && errors.Is(c.Err, policy.ErrNoRoom):
+	case calls && ofCall(c.Err):
 		l.refuse(c.Err)
 		return
 	case c.Err != nil && errors.Is(c.Err, policy.ErrNoRoom) && len(l.Turns) > 0 && !resumed:

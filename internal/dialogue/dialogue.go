@@ -160,7 +160,7 @@ type Past struct {
 
 // Prompt returns the tokens of a prompt's messages, whose images have counts placeholders, and the
 // text of the response that the chat template has written. Without a past the messages open a
-// conversation.
+// conversation. An error about them wraps policy.ErrMessages.
 func (e Encoder) Prompt(past *Past, messages []policy.Message, counts []int) ([]int32, string, error) {
 	opened := e.Chat.Opened()
 	if past != nil && len(past.Recorded) > 0 && len(messages) == 0 { // the response follows the recorded tokens
@@ -181,6 +181,9 @@ func (e Encoder) Prompt(past *Past, messages []policy.Message, counts []int) ([]
 		}
 	}
 	ids, err := e.context(past, parts, counts, true)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", policy.ErrMessages, err)
+	}
 	return ids, opened, err
 }
 

@@ -139,7 +139,7 @@ func (c *Codec) pictures(messages []policy.Message) ([]picture, error) {
 		for _, im := range m.Images {
 			pic, err := c.picture(policy.Image{Image: im})
 			if err != nil {
-				return nil, fmt.Errorf("engine: image %d: %w", len(out), err)
+				return nil, fmt.Errorf("engine: %w: image %d: %w", policy.ErrMessages, len(out), err)
 			}
 			out = append(out, pic)
 		}
@@ -166,6 +166,9 @@ func (c *Codec) collapse(tokens []int32, pics []picture) ([]int32, []placeholder
 	var places []placeholder
 	for i := 0; i < len(tokens); i++ {
 		out = append(out, tokens[i])
+		if tokens[i] == c.video && c.video >= 0 { // servers may end that look for the video
+			return nil, nil, fmt.Errorf("token %d is a video placeholder, but there are no videos", i)
+		}
 		if tokens[i] != c.image || c.image < 0 {
 			continue
 		}

@@ -211,7 +211,7 @@ func (p *Policy) answer(ctx context.Context, t *turn, s policy.Sampling) error {
 	tokens, pics := t.all()
 	r, err := p.fleet.request(tokens, pics)
 	if err != nil {
-		return fmt.Errorf("engine: conversation %d: %w", t.prompt.Conversation, err)
+		return fmt.Errorf("engine: conversation %d: %w: %w", t.prompt.Conversation, policy.ErrMessages, err)
 	}
 	r.seed, r.max, r.Sampling = t.prompt.Seed, t.max, s
 	var preferred *server

@@ -139,6 +139,22 @@ func TestAConversationWithoutRoomFailsAlone(t *testing.T) {
 	require.NoError(t, out[1].Err)
 }
 
+// TestMessagesThatTheModelCannotReadFailAlone: a server may end at a placeholder of what it did not get.
+func TestMessagesThatTheModelCannotReadFailAlone(t *testing.T) {
+	f, all := opened(t, VLLM, 1, nil)
+	calls := all[0].Calls()["/inference/v1/generate"]
+	for _, text := range []string{"<|image_pad|>", "<|vision_start|><|video_pad|><|vision_end|>"} {
+		p := NewPolicy(f)
+		require.NoError(t, ask(t, p, opening(1, "x"))[0].Err)
+		out := ask(t, p, following(1, text), opening(2, "y"))
+		require.ErrorIs(t, out[0].Err, policy.ErrMessages, text)
+		require.NoError(t, out[1].Err)
+	}
+	require.Equal(t, calls+4, all[0].Calls()["/inference/v1/generate"])
+	out := ask(t, NewPolicy(f), opening(1, "", image.Image(nil)))
+	require.ErrorIs(t, out[0].Err, policy.ErrMessages)
+}
+
 // TestRecordedConversationsContinue: a resumed one samples what the original did.
 func TestRecordedConversationsContinue(t *testing.T) {
 	f, _ := opened(t, SGLang, 1, nil)

@@ -25,11 +25,19 @@ import (
 // playMany plays n episodes at once, whose agents run on their own time.
 func playMany(t testing.TB, g *Gateway, p policy.Policy, n int, config map[string]any) []*rollout.Trajectory {
 	t.Helper()
+	return playWithin(t, g, p, n, config, rollout.Budget{})
+}
+
+// playWithin is playMany with a budget.
+func playWithin(
+	t testing.TB, g *Gateway, p policy.Policy, n int, config map[string]any, budget rollout.Budget,
+) []*rollout.Trajectory {
+	t.Helper()
 	r := new(env.Registry)
 	r.SetRemote(Name)
 	require.NoError(t, r.Register(Name, g.Env))
 	player := rollout.Player{Policy: p, Envs: r, MaxTurns: 100, UncountedRemote: true, Patience: time.Millisecond,
-		Sampling: policy.Sampling{MaxTokens: 1000, Temperature: 1}}
+		Budget: budget, Sampling: policy.Sampling{MaxTokens: 1000, Temperature: 1}}
 	episodes := make([]rollout.Episode, n)
 	for i := range episodes {
 		episodes[i] = rollout.Episode{Env: Name, Config: config, Seed: int64(i), Index: i}

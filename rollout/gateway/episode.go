@@ -94,22 +94,23 @@ func (e *Episode) ask(r *dialect.Request, marked bool) (*call, error) {
 		return nil, err
 	}
 	at := e.root.find(ms)
-	if c := again(at.twins, marked); c != nil {
-		e.count("agent/retries")
-		c.waiting++
-		return c, nil
-	}
-	if err := e.decode(ms); err != nil {
-		return nil, err
-	}
 	shown := func(m dialect.Message) bool { return m.Replaced == dialect.Tools } // with this call or an earlier one
 	c := &call{stops: r.Stop, waiting: 1, done: make(chan struct{})}
 	if i := slices.IndexFunc(ms, shown); i >= 0 && r.Calls {
 		c.tools = ms[i].Text
 	}
+	if earlier := again(at.twins, c, marked); earlier != nil {
+		e.count("agent/retries")
+		earlier.waiting++
+		return earlier, nil
+	}
+	if err := e.decode(ms); err != nil {
+		return nil, err
+	}
 	c.messages = e.messages(at.delta, at.parent == e.root)
 	at.parent.delivered = true
-	if n := len(c.messages); n == 0 || c.messages[n-1].Role == policy.System {
+	if n := len(c.messages); n == 0 || c.messages[n-1].Role == policy.System ||
+		c.messages[n-1].Role == policy.Assistant { // that a reference or an earlier answer stands for
 		return nil, refusal(r.Field, "the last message must be the user's or a tool's result")
 	}
 	held := 0
@@ -154,16 +155,18 @@ func (e *Episode) note(r *dialect.Request, p place) {
 
 func (e *Episode) count(name string) { e.counts[name]++ }
 
-// again returns the call that a request repeats, nil if it is a new one: one whose client is gone without the
-// answer, or for a marked retry the last one without successors.
-func again(twins []*call, marked bool) *call {
+// again returns the one of earlier calls in its place that a call repeats, nil if it is a new one: one whose client is
+// gone without the answer, or for a marked retry the last one without successors. What ends the answer, and whether it
+// may call tools, must be equal.
+func again(twins []*call, c *call, marked bool) *call {
 	var last *call
-	for _, c := range twins {
+	for _, t := range twins {
 		switch {
-		case c.waiting == 0 && !c.delivered:
-			return c
-		case marked && len(c.kids) == 0:
-			last = c
+		case t.tools != c.tools || !slices.Equal(t.stops, c.stops):
+		case t.waiting == 0 && !t.delivered:
+			return t
+		case marked && len(t.kids) == 0:
+			last = t
 		}
 	}
 	return last
@@ -324,7 +327,11 @@ func (e *Episode) give(r rollout.Reply) {
 	}
 	defer close(c.done)
 	if e.refused = r.Err; r.Err != nil {
-		c.refused = cmp.Or(e.over(), failure(http.StatusBadRequest, "context_length_exceeded", "%v", r.Err))
+		code := "context_length_exceeded"
+		if errors.Is(r.Err, policy.ErrMessages) { // for which an agent that fails has no excuse
+			code, e.refused = "", nil
+		}
+		c.refused = cmp.Or(e.over(), failure(http.StatusBadRequest, code, "%v", r.Err))
 		c.remove()
 		e.count("agent/refused")
 		e.finished = e.finished || e.counts["agent/refused"] >= maxRefused

@@ -254,6 +254,9 @@ type counting struct {
 }
 
 func (c *counting) Count(q policy.Prompt) (n int, err error) {
+	if c.cannotRead(q) {
+		return 0, policy.ErrMessages
+	}
 	for _, m := range q.Messages {
 		n += len("[") + len(m.Role) + len("]") + len(m.Text)
 	}

@@ -157,8 +157,8 @@ func (e *Episode) decode(ms []dialect.Message) error {
 				if err != nil {
 					return refusal(im.Field, "%v, must be PNG, JPEG or GIF", err)
 				}
-				if pixels += width * height; width > maxSide || height > maxSide || pixels > maxPixels {
-					return refusal(im.Field, "an image of %d by %d pixels, at most %d a side and %d in a call are allowed", width,
+				if pixels += width * height; min(width, height) < 1 || max(width, height) > maxSide || pixels > maxPixels {
+					return refusal(im.Field, "an image of %d by %d pixels, from 1 to %d a side and %d in a call are allowed", width,
 						height, maxSide, maxPixels)
 				}
 				if e.pixels+width*height > maxHeld {

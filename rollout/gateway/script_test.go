@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ type scripted struct {
 	mu    sync.Mutex
 	chats map[uint64]*policy.Recorded
 	most  int // longest row; 0 is no limit
+
+	unreadable string // text that it cannot read
 
 	chat *tokenizer.Chat // shows messages; nil shows their roles and texts
 }
@@ -58,6 +61,10 @@ func (s *scripted) Generate(_ context.Context, prompts []policy.Prompt, o policy
 	}
 	out := make([]policy.Completion, len(prompts))
 	for i, q := range prompts {
+		if s.cannotRead(q) {
+			out[i].Err = policy.ErrMessages
+			continue
+		}
 		c := s.chats[q.Conversation]
 		if c == nil {
 			c = &policy.Recorded{}
@@ -73,7 +80,12 @@ func (s *scripted) Generate(_ context.Context, prompts []policy.Prompt, o policy
 		a := &out[i]
 		read, opened := context.String()+"[assistant]", ""
 		if s.chat != nil {
-			read, opened = shownBy(s.chat, q.Messages, len(c.Tokens) == 0), s.chat.Opened()
+			var err error
+			if read, err = shownBy(s.chat, q.Messages, len(c.Tokens) == 0); err != nil {
+				out[i] = policy.Completion{Err: fmt.Errorf("%w: %w", policy.ErrMessages, err)}
+				continue
+			}
+			opened = s.chat.Opened()
 		}
 		a.Context = tokens(read)
 		if s.most > 0 && len(c.Tokens)+len(a.Context) > s.most {
@@ -99,22 +111,20 @@ func (s *scripted) Generate(_ context.Context, prompts []policy.Prompt, o policy
 	return out, nil
 }
 
+func (s *scripted) cannotRead(q policy.Prompt) bool {
+	return s.unreadable != "" && strings.Contains(fmt.Sprint(q.Messages), s.unreadable)
+}
+
 // shownBy returns what a chat template shows of messages. It includes the end of the response before them.
-func shownBy(chat *tokenizer.Chat, ms []policy.Message, opens bool) (text string) {
+func shownBy(chat *tokenizer.Chat, ms []policy.Message, opens bool) (text string, err error) {
 	var all []tokenizer.Message
 	for _, m := range ms {
 		all = append(all, tokenizer.Text(string(m.Role), m.Text))
 	}
-	var err error
 	if opens {
-		text, err = chat.Open(all)
-	} else {
-		text, err = chat.Continue(all, tokenizer.CutOff)
+		return chat.Open(all)
 	}
-	if err != nil {
-		panic(err)
-	}
-	return text
+	return chat.Continue(all, tokenizer.CutOff)
 }
 
 func (s *scripted) Forget(keys ...uint64) {

@@ -78,13 +78,19 @@ func (c *conversation) play(t *testing.T, p fromTemplate, atOnce bool) string {
 	return text(tr.Rows[0].Tokens())
 }
 
+// recorded returns the conversations of several templates.
+func recorded(t *testing.T) (all []conversation) {
+	t.Helper()
+	raw, err := os.ReadFile("../../policy/vlm/tokenizer/testdata/tools.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &all))
+	return all
+}
+
 // TestToolsAreShownByTheTemplateOfTheModel: rows have the text that jinja2 makes of the conversation, with which the
 // model was trained and supervised training trains it. Turns that were not recorded are shown by it, too.
 func TestToolsAreShownByTheTemplateOfTheModel(t *testing.T) {
-	raw, err := os.ReadFile("../../policy/vlm/tokenizer/testdata/tools.json")
-	require.NoError(t, err)
-	var all []conversation
-	require.NoError(t, json.Unmarshal(raw, &all))
+	all := recorded(t)
 	for _, i := range []int{1, 2, 4} {
 		c := &all[i]
 		want := c.Text[:strings.LastIndex(c.Text, "<|im_end|>")]

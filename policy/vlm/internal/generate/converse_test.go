@@ -194,6 +194,20 @@ func TestCancelledGenerationLeavesAWorkingModel(t *testing.T) {
 	}
 }
 
+// TestMessagesThatTheModelCannotReadFailAlone: a placeholder in a text, and an image for a model of texts.
+func TestMessagesThatTheModelCannotReadFailAlone(t *testing.T) {
+	for family, said := range map[model.Family][]policy.Message{
+		model.Qwen25VL: Say("a <|image_pad|> b"), model.Llama: Say("<image>", Drawing(1, 8, 8)),
+	} {
+		m := New(t, family, Options{})
+		out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: said},
+			{Conversation: 2, Messages: Say("left")}}, policy.Sampling{MaxTokens: 2})
+		require.NoError(t, err)
+		require.ErrorIs(t, out[0].Err, policy.ErrMessages, family)
+		require.NoError(t, out[1].Err, family)
+	}
+}
+
 // torn is an image without its pixels.
 type torn struct{ image.Image }
 

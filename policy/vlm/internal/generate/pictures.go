@@ -171,7 +171,7 @@ func (x *Encoder) PrepareImages(groups [][]image.Image) ([][]policy.Image, [][]n
 						pic, err = x.Picture(ref)
 					}
 					if err != nil {
-						errs[i] = fmt.Errorf("vlm: image %d: %w", k, err)
+						errs[i] = fmt.Errorf("vlm: %w: image %d: %w", policy.ErrMessages, k, err)
 						break
 					}
 					refs[i], pics[i] = append(refs[i], ref), append(pics[i], pic)

@@ -343,6 +343,9 @@ func (r *Request) part(m *Message, p *part, field string) (text string, err erro
 	case "tool_use":
 		m.Calls = append(m.Calls, Call{ID: p.ID, Name: p.Name, Arguments: string(p.Input)})
 	case "tool_result":
+		if m.Role == Tool { // each level would be read again
+			return "", Bad(field+".type", "%q is not allowed in a result, must be a text or an image", p.Type)
+		}
 		err = r.message(Tool, p.Content, field, ".content")
 	case "image_url", "input_image":
 		text, err = ImageMark, r.image(m, cmp.Or(p.ImageURL.URL, p.ImageURL.Type), field+".image_url")

@@ -99,6 +99,8 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 		{Responses, `{"input": [{"type": "computer_call"}]}`, `input[0].type: "computer_call" is not allowed`},
 		{Messages, `{"messages": [{"role": "user", "content": [{"type": "document"}]}]}`,
 			`messages[0].content[0].type: "document" is not allowed`},
+		{Messages, `{"messages": [{"role": "user", "content": [{"type": "tool_result", "content": [{"type": "tool_result"}]}]}]}`,
+			`messages[0].content[0].content[0].type: "tool_result" is not allowed in a result`},
 		{Chat, strings.Repeat("[", 200), `nested more than 128 levels`},
 		{Chat, `{"messages": `, `not valid JSON`},
 		{Chat, `{"messages": [{"role": "user", "content": "x"}], "functions": [{"name": "f"}]}`,
@@ -164,6 +166,14 @@ func TestLongStringsAreRead(t *testing.T) {
 	require.Equal(t, `["\u0001long:0\u0001", "\\\"", "`+long+` "]`, string(short))
 	require.Len(t, texts, 1)
 	require.Equal(t, long, string(texts[0]))
+}
+
+// TestAClientCannotReferToItsLongStrings, also if it writes a letter of a mark as an escape: the policy would read the
+// mark in place of the text.
+func TestAClientCannotReferToItsLongStrings(t *testing.T) {
+	_, err := Chat.Decode([]byte(`{"messages": [{"role": "user", "content": [{"type": "text", "text": "data:image/png;base64,` +
+		strings.Repeat("abcd", LongString) + `"}, {"type": "image_url", "image_url": "\u0001\u006cong:0\u0001"}]}]}`))
+	require.ErrorContains(t, err, "messages[0].content[1].image_url: ")
 }
 
 // TestCleanLeavesNoMark, also where one is inside another.

@@ -26,8 +26,8 @@ const maxValues = 1 << 18
 // again with each call, and encoding/json reads each string several times, which costs more than all else. A
 // text that is nested too deeply is refused, before anything is decoded.
 func Shorten(body []byte, limit int) (short []byte, long [][]byte, err error) {
-	if bytes.Contains(body, []byte(markJSON)) {
-		limit = len(body) // the client's own text
+	if bytes.Contains(body, []byte(markJSONEnd)) {
+		limit = len(body) // the client's own text may be a mark, also one whose letters are escaped
 	}
 	open, values, kept := 0, 0, 0
 	for i := 0; i < len(body); i++ {
