@@ -31,7 +31,7 @@ func TestEvalIsTheLossOfPackageLossWithTheBatchesWeights(t *testing.T) {
 		mask := []bool{false, true, true, false, true}
 		mode, err := loss.ModeOf(o.PolicyLoss())
 		require.NoError(t, err)
-		weights, _, err := loss.Aggregation{Mode: mode}.Weights(nil, b.Offsets, mask)
+		weights, err := loss.Aggregation{Mode: mode}.Weights(nil, b.Offsets, mask)
 		require.NoError(t, err)
 		for i, w := range weights {
 			b.Weight[i] = float32(w)
@@ -54,7 +54,7 @@ func TestEvalIsTheLossOfPackageLossWithTheBatchesWeights(t *testing.T) {
 		got, err := o.Eval(b, &policy.Scores{LogProbs: logProbs})
 		require.NoError(t, err)
 		// Weights are float32 here.
-		require.InDelta(t, want.Term, got.Loss, 1e-7, "%T", p)
+		require.InDelta(t, want.Loss, got.Loss, 1e-7, "%T", p)
 		require.InDelta(t, kl, got.KL, 1e-7, "%T", p)
 		require.InDeltaSlice(t, want.Grad, got.Slopes.LogProbs, 1e-7, "%T", p)
 		require.Equal(t, want.Metrics, got.Metrics, "%T", p)

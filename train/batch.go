@@ -310,13 +310,13 @@ func withoutFirst(mask, written []bool, n int) {
 
 // tokenWeights turns a mask into each token's share of a loss.
 func tokenWeights(a loss.Aggregation, offsets []int, counted []bool) ([]float32, error) {
-	weights, factor, err := a.Weights(nil, offsets, counted)
+	weights, err := a.Weights(nil, offsets, counted)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]float32, len(weights))
 	for i, w := range weights {
-		out[i] = float32(factor * w)
+		out[i] = float32(w)
 	}
 	return out, nil
 }

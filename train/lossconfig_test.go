@@ -47,7 +47,7 @@ func TestEveryPolicyLossHasAConfiguration(t *testing.T) {
 		for i, w := range batch.Weight {
 			mask[i] = w != 0
 		}
-		weights, _, err := loss.Aggregation{Mode: mode}.Weights(nil, batch.Offsets, mask)
+		weights, err := loss.Aggregation{Mode: mode}.Weights(nil, batch.Offsets, mask)
 		require.NoError(t, err)
 		for i, w := range weights {
 			require.Equal(t, float32(w), batch.Weight[i], "%s: token %d", name, i)

@@ -326,7 +326,7 @@ func (p *presetRun) compareValueLoss(tally *golden.Tally, o policy.Objective) {
 		}
 	}
 	p.compare(tally, "critic_mask", mask)
-	weights, _, err := loss.Aggregation{}.Weights(nil, b.Rows.Offsets, value)
+	weights, err := loss.Aggregation{}.Weights(nil, b.Rows.Offsets, value)
 	require.NoError(p.t, err)
 	wv := make([]float32, len(weights))
 	for i, w := range weights {

@@ -53,7 +53,7 @@ func TestDivergencesHaveTheSlopesOfTheirValues(t *testing.T) {
 		t.Run(fmt.Sprint(d.Form, d.Alpha), func(t *testing.T) {
 			p := Distill{Over: d, Clamp: 2, Cap: 1.1}
 			b := comparedBatch(5, d)
-			got := mustEval(t, p, Aggregation{Mode: SeqMeanTokenMean, Norm: Norm{Accumulation: 3}}, b)
+			got := mustEval(t, p, Aggregation{Mode: SeqMeanTokenMean}, b)
 			checked := 0
 			for k, x := range b.Chosen {
 				if !b.Mask[k/4] {
@@ -63,7 +63,7 @@ func TestDivergencesHaveTheSlopesOfTheirValues(t *testing.T) {
 				var at [3]float64
 				for i := range at {
 					b.Chosen[k] = x + float64(i-1)*step
-					at[i] = mustEval(t, p, Aggregation{Mode: SeqMeanTokenMean, Norm: Norm{Accumulation: 3}}, b).Loss
+					at[i] = mustEval(t, p, Aggregation{Mode: SeqMeanTokenMean}, b).Loss
 				}
 				b.Chosen[k] = x
 				if left, right := (at[1]-at[0])/step, (at[2]-at[1])/step; math.Abs(left-right) < 1e-3*(1+math.Abs(left)) {

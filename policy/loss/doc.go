@@ -39,14 +39,11 @@
 //
 // # Aggregation
 //
-// [Aggregation] has a [Mode] (how tokens and rows of a micro-batch are averaged) and a
-// [Norm] (the contribution of a micro-batch to the update). The original code
-// averages inside each micro-batch and divides by the number of micro-batches;
-// the papers divide by the count of tokens in the whole update. These differ
-// when rows differ in length, so Norm makes the choice explicit:
-//
-//	Norm{Accumulation: 8}                mean of means, as the code of VAGEN
-//	Norm{Tokens: 51234, Rows: 256}       one mean over the update, as the papers
+// [Aggregation] has a [Mode]: how tokens and rows are averaged. It gives each token a weight, and a loss is the
+// weighted sum. The original code of VAGEN averages inside each micro-batch and divides by the number of
+// micro-batches; the papers divide by the count of tokens in the whole update. These differ when rows differ in
+// length. An update in parts that is the mean over all of it, as in the papers and in package train, takes the weights
+// of all its rows from [Aggregation.Weights] and evaluates each part with [EvalWeighted].
 //
 // # Two flavours
 //
@@ -59,8 +56,7 @@
 // # The rest
 //
 // [Value] is the critic's loss and [KL] that of a KL term, for one token; the objective of package policy sums
-// them. [Logits] computes log-prob and entropy from logits and the gradient back, and
-// [Correct] corrects for rollouts sampled by other kernels than the trainer's.
+// them. [Correct] corrects for rollouts sampled by other kernels than the trainer's.
 //
 // At points without a derivative the result is that of automatic differentiation in
 // PyTorch: max and min give the mean of both sides on a tie, clamps pass the derivative

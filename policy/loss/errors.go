@@ -28,8 +28,6 @@ var (
 	// ErrTurn means that turn ids are not usable: negative on a counted token,
 	// or decreasing inside a row.
 	ErrTurn = errors.New("turn ids not usable")
-	// ErrLabel means that a token id is outside the vocabulary.
-	ErrLabel = errors.New("token id outside the vocabulary")
 )
 
 // locate converts a flat index to row and position, for messages.

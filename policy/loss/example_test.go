@@ -40,50 +40,28 @@ func ExampleRegistry_New() {
 	// loss: policy loss "turn_gpso": unknown name, did you mean "turn_gspo"? (known: cispo, clip_cov, dppo_kl, dppo_prime, dppo_skyrl, dppo_tv, dro, geo_mean, gmpo, gpg, gspo, ipo, kl_cov, luspo, m2po, opd, ppo, ref_kl, reinforce, sapo, sdft, turn_gspo, turn_ppo, vanilla, vespo)
 }
 
-// Four micro-batches of one row each: the mean of per-row means, as the
-// original code trains, against one mean over all tokens of the update.
-func ExampleNorm() {
-	offsets, mask := []int{0, 4}, []bool{true, true, true, true}
-	for _, norm := range []loss.Norm{{Accumulation: 4}, {Tokens: 20, Rows: 4}} {
-		a := loss.Aggregation{Mode: loss.TokenMean, Norm: norm}
-		w, factor, err := a.Weights(nil, offsets, mask)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("weight of a token: %.4f\n", factor*w[0])
-	}
-	// Output:
-	// weight of a token: 0.0625
-	// weight of a token: 0.0500
-}
-
-// From logits to a loss and back to the gradient of the logits.
-func ExampleLogits() {
-	logits := loss.Logits[float32]{
-		Values: []float32{2, 0, 0 /**/, 0, 1, 0}, Vocab: 3,
-		Labels: []int32{0, 2}, Temperature: 1,
-	}
-	var s loss.Softmax
-	if err := logits.Forward(&s); err != nil {
-		log.Fatal(err)
-	}
-	var out loss.Result
-	err := loss.Eval(&out, loss.LegacyPPO(), loss.Aggregation{}, &loss.Batch[float64]{
-		Offsets: []int{0, 2}, Mask: []bool{true, true},
-		LogProb: s.LogProb, OldLogProb: s.LogProb, Advantage: []float64{1, -1},
-	})
+// Weights of a whole update make it the same in parts: the mean over all of its tokens.
+func ExampleAggregation_Weights() {
+	offsets, mask := []int{0, 3, 5}, []bool{true, true, true, false, true}
+	logProb := []float64{-1, -2, -3, 0, -4}
+	weights, err := loss.Aggregation{Mode: loss.TokenMean}.Weights(nil, offsets, mask)
 	if err != nil {
 		log.Fatal(err)
 	}
-	grad, err := logits.Backward(nil, &s, out.Grad, nil)
-	if err != nil {
-		log.Fatal(err)
+	fmt.Println(weights)
+	for row := range 2 {
+		from, to := offsets[row], offsets[row+1]
+		var out loss.Result
+		err := loss.EvalWeighted(&out, loss.Reinforce{}, weights[from:to], &loss.Batch[float64]{
+			Offsets: []int{0, to - from}, Mask: mask[from:to], LogProb: logProb[from:to], OldLogProb: logProb[from:to],
+			Advantage: []float64{1, 1, 1}[:to-from],
+		})
+		fmt.Println(out.Loss, err)
 	}
-	fmt.Printf("entropy %.3f\n", s.Entropy)
-	fmt.Printf("gradient of the logits %.3f\n", grad)
 	// Output:
-	// entropy [0.666 0.975]
-	// gradient of the logits [-0.107 0.053 0.053 -0.106 -0.288 0.394]
+	// [0.25 0.25 0.25 0 0.25]
+	// 1.5 <nil>
+	// 1 <nil>
 }
 
 // The rollout engine and the trainer disagree on the second token.

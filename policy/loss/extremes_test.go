@@ -100,31 +100,6 @@ func TestATieTakesTheMeanOfBothSides(t *testing.T) {
 	}
 }
 
-func TestLargeLogitsDoNotOverflow(t *testing.T) {
-	l := &Logits[float32]{Values: []float32{1e4, 1e4 - 1, -1e4, 3e38, -3e38, 0, -1e4, -1e4 - 1, -3e38}, Vocab: 3,
-		Labels: []int32{1, 1, 1}, Temperature: 1}
-	var s Softmax
-	require.NoError(t, l.Forward(&s))
-	near(t, "log-prob", s.LogProb[0], -1-math.Log1p(math.Exp(-1)), 1e-9)
-	near(t, "log-prob", s.LogProb[2], s.LogProb[0], 1e-9)
-	near(t, "log-prob of the impossible", s.LogProb[1]/-6e38, 1, 1e-6)
-	near(t, "entropy of the certain", s.Entropy[1], 0, 1e-12)
-	grad, err := l.Backward(nil, &s, []float64{1, 1, 1}, []float64{1, 1, 1})
-	require.NoError(t, err)
-	for j, g := range grad {
-		if !floats.Finite(g) {
-			t.Errorf("gradient[%d] = %v", j, g)
-		}
-	}
-}
-
-func TestAVocabularyOfOneTokenIsCertain(t *testing.T) {
-	var s Softmax
-	l := Logits[float32]{Values: []float32{7}, Vocab: 1, Labels: []int32{0}, Temperature: 1}
-	require.NoError(t, l.Forward(&s))
-	require.Equal(t, []float64{0, 0}, append(s.LogProb, s.Entropy...))
-}
-
 func TestKLCovTakesTheEarlierOfEqualCovariances(t *testing.T) {
 	b := &Batch[float64]{Offsets: []int{0, 600}}
 	for i := range 600 {

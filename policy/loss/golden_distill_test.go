@@ -140,10 +140,10 @@ func verlTopK(t *testing.T, tally *golden.Tally, c golden.Case) {
 		x.batch.LogProb, x.batch.OldLogProb = column[float64](t, c, "log_prob"), column[float64](t, c, "old_log_prob")
 	}
 	a := verlAggregation(t, c, x.batch.Offsets, x.batch.Mask)
-	weights, factor, err := a.weights(x.batch.Offsets, x.batch.Mask)
+	weights, err := a.Weights(nil, x.batch.Offsets, x.batch.Mask)
 	require.NoError(t, err)
 	for i := range weights {
-		weights[i] *= factor
+		weights[i] *= a.scale
 	}
 	if a.Mode == SeqMeanTokenMean {
 		c.Tolerance.Abs += 1e-8 // verl adds 1e-8 to a row's count

@@ -2,6 +2,7 @@ package loss
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"testing"
 
@@ -27,16 +28,55 @@ func flatCube[T Float](c cube) (values []T, vocab int) {
 	return values, vocab
 }
 
-func logits[T Float](t *testing.T, c golden.Case) *Logits[T] {
+// model is what a model returns for recorded logits, in plain Go: from it a loss is evaluated, and its derivatives
+// go back to the logits.
+type model struct {
+	vocab
+	labels      []int
+	temperature float64
+	// of the labels, and of the distributions
+	logProb, entropy []float64
+}
+
+func modelOf(t *testing.T, c golden.Case) *model {
 	t.Helper()
-	var z cube
-	golden.Need(t, c.Inputs, "logits", &z)
-	values, vocab := flatCube[T](z)
-	var labels []int32
-	for _, v := range column[float64](t, c, "labels") {
-		labels = append(labels, int32(v))
+	m := &model{temperature: number(t, c.Params, "temperature")}
+	m.vocab = logSoftmax(t, c, "logits", m.temperature)
+	for i, v := range column[float64](t, c, "labels") {
+		m.labels = append(m.labels, int(v))
+		m.logProb = append(m.logProb, m.row(i)[int(v)])
+		h := 0.0
+		for _, lp := range m.row(i) {
+			h -= math.Exp(lp) * lp
+		}
+		m.entropy = append(m.entropy, h)
 	}
-	return &Logits[T]{Values: values, Vocab: vocab, Labels: labels, Temperature: number(t, c.Params, "temperature")}
+	return m
+}
+
+// row are the log-probs of all tokens at a position.
+func (m *model) row(i int) []float64 { return m.vocab.logProb[i*m.size:][:m.size] }
+
+// back is the gradient by the logits from those by log-prob and entropy, of which either may be nil:
+// ∂log-prob/∂logit_j = (1{j = label} − p_j)/T, ∂entropy/∂logit_j = −p_j·(ln p_j + entropy)/T.
+func (m *model) back(byLogProb, byEntropy []float64) []float64 {
+	out := make([]float64, len(m.labels)*m.size)
+	for i, label := range m.labels {
+		for j, lp := range m.row(i) {
+			g := 0.0
+			if byLogProb != nil {
+				g -= byLogProb[i] * math.Exp(lp)
+				if j == label {
+					g += byLogProb[i]
+				}
+			}
+			if byEntropy != nil {
+				g -= byEntropy[i] * math.Exp(lp) * (lp + m.entropy[i])
+			}
+			out[i*m.size+j] = g / m.temperature
+		}
+	}
+	return out
 }
 
 // cubes compares numbers of a vocabulary with the recorded ones.
@@ -48,63 +88,52 @@ func cubes(t *testing.T, tally *golden.Tally, c golden.Case, name string, got []
 	golden.Floats(t, tally, name, got, want, c.Tolerance)
 }
 
-func entropyCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
-	l := logits[T](t, c)
+func entropyCase(t *testing.T, tally *golden.Tally, c golden.Case) {
+	m := modelOf(t, c)
 	mask := input(t, c, "eos_mask")
-	var s Softmax
-	require.NoError(t, l.Forward(&s))
-	perToken(t, tally, c, "entropy", s.Entropy)
-	perToken(t, tally, c, "log_probs", s.LogProb)
-
-	mean := aggregated(t, Aggregation{}, mask.offsets(), mask.mask(), s.Entropy,
-		slices.Repeat([]float64{1}, len(s.Entropy)))
+	perToken(t, tally, c, "entropy", m.entropy)
+	perToken(t, tally, c, "log_probs", m.logProb)
+	mean := aggregated(t, Aggregation{}, mask.offsets(), mask.mask(), m.entropy,
+		slices.Repeat([]float64{1}, len(m.entropy)))
 	scalar(t, tally, c, "entropy_loss", mean.Loss)
-	grad, err := l.Backward(nil, &s, nil, mean.Grad)
-	require.NoError(t, err)
-	cubes(t, tally, c, "grad_entropy_loss_logits", grad)
-
-	if grad, err = l.Backward(grad, &s, flat[float64](mask), nil); err != nil {
-		t.Fatal(err)
-	}
-	cubes(t, tally, c, "grad_sum_masked_log_probs_logits", grad)
+	cubes(t, tally, c, "grad_entropy_loss_logits", m.back(nil, mean.Grad))
+	cubes(t, tally, c, "grad_sum_masked_log_probs_logits", m.back(flat[float64](mask), nil))
 }
 
-func actorCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+func actorCase(t *testing.T, tally *golden.Tally, c golden.Case) {
 	var useKL bool
 	var kind string
-	var accumulation int
 	golden.Need(t, c.Params, "use_kl_loss", &useKL)
 	golden.Need(t, c.Params, "kl_loss_type", &kind)
-	golden.Need(t, c.Params, "gradient_accumulation", &accumulation)
-	l := logits[T](t, c)
-	var s Softmax
-	require.NoError(t, l.Forward(&s))
+	parts := number(t, c.Params, "gradient_accumulation")
+	m := modelOf(t, c)
 	mask := input(t, c, "response_mask")
 	b := &Batch[float64]{
-		Offsets: mask.offsets(), Mask: mask.mask(), LogProb: s.LogProb,
+		Offsets: mask.offsets(), Mask: mask.mask(), LogProb: m.logProb,
 		OldLogProb: column[float64](t, c, "old_log_prob"),
 		Ref:        column[float64](t, c, "ref_log_prob"),
 		Advantage:  column[float64](t, c, "advantages"),
 	}
-	a, clip := Aggregation{Norm: Norm{Accumulation: accumulation}}, number(t, c.Params, "clip_ratio")
-	var got Result
-	require.NoError(t, Eval(&got, PPO{Low: clip, High: clip}, a, b))
-	parts := float64(accumulation)
+	clip := number(t, c.Params, "clip_ratio")
+	got := mustEval(t, PPO{Low: clip, High: clip}, Aggregation{}, b)
+	scalar(t, tally, c, "pg_loss", got.Loss)
 	if useKL {
-		kl := addKL(t, &got, KL(kind), number(t, c.Params, "kl_loss_coef"), a, b)
-		scalar(t, tally, c, "kl_loss", kl*parts)
+		scalar(t, tally, c, "kl_loss", addKL(t, got, KL(kind), number(t, c.Params, "kl_loss_coef"), Aggregation{}, b))
 	}
 	coef := number(t, c.Params, "entropy_coeff")
-	entropy := aggregated(t, a, b.Offsets, b.Mask, s.Entropy, slices.Repeat([]float64{-coef}, len(s.Entropy)))
+	entropy := aggregated(t, Aggregation{}, b.Offsets, b.Mask, m.entropy,
+		slices.Repeat([]float64{-coef}, len(m.entropy)))
 	whole := got.Loss - coef*entropy.Loss
 	for name, v := range map[string]float64{
-		"pg_loss": got.Term, "entropy_loss": entropy.Loss * parts, "policy_loss": whole * parts, "loss": whole,
+		"entropy_loss": entropy.Loss, "policy_loss": whole, "loss": whole / parts,
 		"pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
 	} {
 		scalar(t, tally, c, name, v)
 	}
-	grad, err := l.Backward(nil, &s, got.Grad, entropy.Grad)
-	require.NoError(t, err)
+	grad := m.back(got.Grad, entropy.Grad)
+	for i := range grad {
+		grad[i] /= parts
+	}
 	cubes(t, tally, c, "grad_logits", grad)
 }
 
@@ -138,23 +167,20 @@ func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	o.ClipHigh = optional(t, c.Params, "clip_ratio_high", clip)
 	p, err := Builtin().New(name, o)
 	require.NoError(t, err)
-	a := Aggregation{Norm: Norm{
-		Rows:    int(optional(t, c.Params, "global_batch_size", 0)),
-		Workers: int(optional(t, c.Params, "dp_size", 0)),
-	}}
 	b := responses[T](t, c, "old_log_prob")
 	for _, id := range column[float64](t, c, "turn_id") {
 		b.Turn = append(b.Turn, int32(id))
 	}
 	b.Weight = sampled[T](t, c, "rollout_is_weights")
-	var got Result
-	require.NoError(t, Eval(&got, p, a, b))
+	got := mustEval(t, p, Aggregation{}, b)
+	_, rows := count(b.Offsets, b.Mask)
+	scale := optional(t, c.Params, "dp_size", 1) * float64(rows) / optional(t, c.Params, "global_batch_size", float64(rows))
+	compare2026(t, tally, c, got, 1/scale)
 	for field, v := range map[string]float64{
-		"loss": got.Loss, "pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
+		"pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
 		"turns_per_row": got.Metrics.TurnsPerRow, "turn_len_mean": got.Metrics.TurnLength,
 		"turn_log_ratio_std": got.Metrics.TurnLogRatioStd,
 	} {
 		scalar(t, tally, c, field, v)
 	}
-	perToken(t, tally, c, "grad_log_prob", got.Grad)
 }

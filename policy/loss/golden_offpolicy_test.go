@@ -107,7 +107,7 @@ func comparePrompts(t *testing.T, bounds [][2]int, offsets []int, mask []bool, w
 			a.Prompts = append(a.Prompts, prompt)
 		}
 	}
-	got, _, err := a.Weights(nil, offsets, mask)
+	got, err := a.Weights(nil, offsets, mask)
 	require.NoError(t, err)
 	for i, m := range mask {
 		if m {

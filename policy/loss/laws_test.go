@@ -1,7 +1,6 @@
 package loss
 
 import (
-	"math"
 	"slices"
 	"testing"
 
@@ -32,7 +31,7 @@ func TestABatchWithoutCountedTokensIsZeroAndFlagged(t *testing.T) {
 		for _, b := range []*Batch[float64]{empty, context} {
 			for _, mode := range []Mode{TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm} {
 				got := mustEval(t, p, Aggregation{Mode: mode, Width: 5}, b)
-				if !got.Empty || got.Loss != 0 || got.Term != 0 || got.Metrics != (Metrics{}) {
+				if !got.Empty || got.Loss != 0 || got.Metrics != (Metrics{}) {
 					t.Errorf("%s, %s: got %v, empty %v, metrics %+v", name, mode, got.Loss, got.Empty, got.Metrics)
 				}
 				if slices.ContainsFunc(got.Grad, func(g float64) bool { return g != 0 }) {
@@ -60,24 +59,26 @@ func slice(b *Batch[float64], from, to int) *Batch[float64] {
 	return out
 }
 
-func TestSplittingAnUpdateChangesNothingUnderWholeCounts(t *testing.T) {
+// TestSplittingAnUpdateChangesNothing: parts with the weights of the whole update add up to it.
+func TestSplittingAnUpdateChangesNothing(t *testing.T) {
 	b := randomBatch(4)
-	tokens, rows := count(b.Offsets, b.Mask)
-	for _, mode := range []Mode{TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm} {
-		whole := mustEval(t, LegacyPPO(), Aggregation{Mode: mode, Width: 9}, b)
-		split := Aggregation{Mode: mode, Width: 9, Norm: Norm{Tokens: tokens, Rows: rows}}
+	modes := []Mode{TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, PromptMean, SeqMeanTokenSumNorm}
+	for _, mode := range modes {
+		a := Aggregation{Mode: mode, Width: 9, Prompts: []int{1, 1, 2, 2, 2, 1, 3}}
+		whole := mustEval(t, LegacyPPO(), a, b)
+		weights, err := a.Weights(nil, b.Offsets, b.Mask)
+		require.NoError(t, err)
 		var loss float64
 		var grad []float64
 		for _, cut := range [][2]int{{0, 1}, {1, 3}, {3, b.Rows()}} {
-			part := mustEval(t, LegacyPPO(), split, slice(b, cut[0], cut[1]))
+			var part Result
+			of := weights[b.Offsets[cut[0]]:b.Offsets[cut[1]]]
+			require.NoError(t, EvalWeighted(&part, LegacyPPO(), of, slice(b, cut[0], cut[1])))
 			loss += part.Loss
 			grad = append(grad, part.Grad...)
 		}
 		near(t, string(mode), loss, whole.Loss, 1e-12)
-		for i := range grad {
-			near(t, string(mode)+" gradient", grad[i], whole.Grad[i], 1e-12)
-		}
-		near(t, "in one part", mustEval(t, LegacyPPO(), split, b).Loss, whole.Loss, 1e-12)
+		require.Equal(t, whole.Grad, grad, mode)
 	}
 }
 
@@ -91,43 +92,22 @@ func TestPromptsAreAveragedAsRows(t *testing.T) {
 	one := Aggregation{Mode: PromptMean, Prompts: make([]int, 7)}
 	require.Equal(t, mustEval(t, LegacyPPO(), Aggregation{}, b).Grad, mustEval(t, LegacyPPO(), one, b).Grad)
 
-	// Rows of 1, 2, 0 and 3 counted tokens, the first and the last of one prompt, in half a mini-batch.
+	// Rows of 1, 2, 0 and 3 counted tokens, the first and the last of one prompt.
 	b = &Batch[float64]{
 		Offsets: []int{0, 2, 4, 5, 8}, Mask: []bool{true, false, true, true, false, true, true, true},
 		LogProb: make([]float64, 8), OldLogProb: make([]float64, 8), Advantage: []float64{1, 9, 2, 3, 9, 4, 5, 6},
 	}
-	apart := Aggregation{Mode: PromptMean, Prompts: []int{7, -1, 3, 7}, Norm: Norm{MiniBatch: 8}}
+	apart := Aggregation{Mode: PromptMean, Prompts: []int{7, -1, 3, 7}}
 	got := mustEval(t, Reinforce{}, apart, b)
-	for i, want := range []float64{1. / 16, 0, 2. / 8, 3. / 8, 0, 4. / 16, 5. / 16, 6. / 16} {
+	for i, want := range []float64{1. / 8, 0, 2. / 4, 3. / 4, 0, 4. / 8, 5. / 8, 6. / 8} {
 		near(t, "gradient", got.Grad[i], -want, 1e-15)
 	}
 }
 
-func TestAccumulationOfSingleRowsIsTheMeanOfRowMeans(t *testing.T) {
+func TestWidthDividesTheSum(t *testing.T) {
 	b := randomBatch(6)
-	var sum float64
-	for r := range b.Rows() {
-		sum += mustEval(t, LegacyPPO(), Aggregation{Norm: Norm{Accumulation: b.Rows()}}, slice(b, r, r+1)).Loss
-	}
-	_, rows := count(b.Offsets, b.Mask)
-	want := mustEval(t, LegacyPPO(), Aggregation{Mode: SeqMeanTokenMean}, b).Loss * float64(rows) / float64(b.Rows())
-	near(t, "loss", sum, want, 1e-12)
-	tokenMean := mustEval(t, LegacyPPO(), Aggregation{}, b).Loss
-	if math.Abs(sum-tokenMean) < 1e-6 {
-		t.Errorf("rows of unequal length should make %v differ from the token mean %v", sum, tokenMean)
-	}
-}
-
-func TestMiniBatchWeighsByRows(t *testing.T) {
-	b := randomBatch(6)
-	whole := mustEval(t, LegacyPPO(), Aggregation{}, b)
-	got := mustEval(t, LegacyPPO(), Aggregation{Norm: Norm{MiniBatch: 4 * b.Rows(), Workers: 2}}, b)
-	near(t, "loss", got.Loss, whole.Loss/4*2, 1e-12)
-	near(t, "term", got.Term, whole.Term, 1e-12)
-	got = mustEval(t, LegacyPPO(), Aggregation{Norm: Norm{MiniBatch: 1}}, b)
-	near(t, "loss", got.Loss, whole.Loss*float64(b.Rows()), 1e-12)
 	sum := mustEval(t, LegacyPPO(), Aggregation{Mode: TokenSum}, b)
-	got = mustEval(t, LegacyPPO(), Aggregation{Mode: SeqMeanTokenSumNorm, Width: 0.5}, b)
+	got := mustEval(t, LegacyPPO(), Aggregation{Mode: SeqMeanTokenSumNorm, Width: 0.5}, b)
 	near(t, "width", got.Loss, sum.Loss/0.5, 1e-12)
 }
 

@@ -164,18 +164,15 @@ func ModeOf(p Policy) (Mode, error) {
 // Result is a loss with its gradient. Its memory is reused: evaluating into the same
 // Result again allocates only if the batch has grown.
 type Result struct {
-	// Term is the aggregated loss of the micro-batch, for logs.
-	Term float64
-	// Loss is the micro-batch's contribution to the update: Term times the factor of
-	// Aggregation.Norm.
+	// Loss is the aggregated loss of the batch.
 	Loss float64
 	// Grad is ∂Loss/∂log-prob, one entry per token, 0 where the mask is unset.
 	// It is overwritten by the next evaluation.
 	Grad []float64
 	// GradChosen is ∂Loss/∂Batch.Chosen, K numbers per token; empty if the loss does not compare tokens.
 	GradChosen []float64
-	// Empty means that no token counted. Term, Loss and Grad are then 0, because the
-	// formulas would divide by zero; such a micro-batch can be skipped.
+	// Empty means that no token counted. Loss and Grad are then 0, because the formulas
+	// would divide by zero; such a batch can be skipped.
 	Empty bool
 
 	Metrics Metrics // of the tokens that count
@@ -187,99 +184,80 @@ type Result struct {
 
 // Eval evaluates a policy loss on a batch. The result is
 //
-//	Loss = factor · Σ weight·w·ℓ,   Grad = factor · weight·w · ∂ℓ/∂log-prob
+//	Loss = Σ weight·w·ℓ,   Grad = weight·w · ∂ℓ/∂log-prob
 //
-// with weight and factor from [Aggregation.Weights] and w from Batch.Weight.
-// Sums run over tokens in order.
+// with weight from [Aggregation.Weights] and w from Batch.Weight. Sums run over tokens in order.
 //
 // Columns of unequal length give ErrLength, a NaN or infinity at a counted
 // token ErrNotFinite, as does a loss that overflows.
 func Eval[T Float](dst *Result, p Policy, a Aggregation, b *Batch[T]) error {
-	if dst == nil || p == nil {
-		return setting("result or policy loss is nil, must be set")
-	}
-	if err := b.check(); err != nil {
+	return eval(dst, p, b, func() (err error) {
+		if mode := dst.terms.Mode; mode != "" {
+			a.Mode = mode
+		}
+		dst.weights, err = a.Weights(dst.weights, b.Offsets, b.Mask)
 		return err
-	}
-	return evalWide(dst, p, a, widen(&dst.wide, b))
-}
-
-func evalWide(dst *Result, p Policy, a Aggregation, b *Batch[float64]) error {
-	t := &dst.terms
-	if err := t.evaluate(p, b); err != nil {
-		return err
-	}
-	if t.Mode != "" {
-		a.Mode = t.Mode
-	}
-	if err := dst.collect(a, b.Offsets, b.Mask, t.Loss, t.Slope); err != nil {
-		return err
-	}
-	dst.Metrics.measure(t, b)
-	return nil
+	})
 }
 
 // EvalWeighted is Eval with the weight of every token given instead of an Aggregation.
 // A loss's fixed aggregation is then the caller's to apply, see [ModeOf]. Weights of
 // tokens that do not count are not read.
 func EvalWeighted[T Float](dst *Result, p Policy, weights []T, b *Batch[T]) error {
+	return eval(dst, p, b, func() error {
+		convert(&dst.weights, weights)
+		return checkColumn("weights", weights, b.Offsets, b.Mask, false)
+	})
+}
+
+// eval evaluates a loss with the weights that weigh sets once its terms are known.
+func eval[T Float](dst *Result, p Policy, b *Batch[T], weigh func() error) error {
 	if dst == nil || p == nil {
 		return setting("result or policy loss is nil, must be set")
 	}
 	if err := b.check(); err != nil {
 		return err
 	}
-	if err := checkColumn("weights", weights, b.Offsets, b.Mask, false); err != nil {
-		return err
-	}
 	wide := widen(&dst.wide, b)
-	if err := dst.terms.evaluate(p, wide); err != nil {
-		return err
+	err := dst.terms.evaluate(p, wide)
+	if err == nil {
+		err = weigh()
 	}
-	convert(&dst.weights, weights)
-	if err := dst.sum(1, b.Offsets, b.Mask, dst.terms.Loss, dst.terms.Slope); err != nil {
-		return err
+	if err == nil {
+		err = dst.sum(b.Offsets, b.Mask)
 	}
-	dst.Metrics.measure(&dst.terms, wide)
-	return nil
+	if err == nil {
+		dst.Metrics.measure(&dst.terms, wide)
+	}
+	return err
 }
 
-// collect aggregates per-token losses and slopes.
-func (r *Result) collect(a Aggregation, offsets []int, mask []bool, perToken, slope []float64) error {
-	w, factor, err := a.Weights(r.weights, offsets, mask)
-	r.weights = w
-	if err != nil {
-		return err
-	}
-	return r.sum(factor, offsets, mask, perToken, slope)
-}
-
-// sum sums per-token losses and slopes with the weights.
-func (r *Result) sum(factor float64, offsets []int, mask []bool, perToken, slope []float64) error {
-	w := r.weights
-	r.Grad, r.GradChosen = zeros(r.Grad, len(mask)), zeros(r.GradChosen, len(r.terms.Chosen))
-	r.Term, r.Empty = 0, true
+// sum sums the terms with the weights.
+func (r *Result) sum(offsets []int, mask []bool) error {
+	w, t := r.weights, &r.terms
+	r.Grad, r.GradChosen = zeros(r.Grad, len(mask)), zeros(r.GradChosen, len(t.Chosen))
+	r.Loss, r.Empty = 0, true
 	for i, m := range mask {
 		if !m {
 			continue
 		}
-		if !floats.Finite(perToken[i]) {
-			return notFinite("loss of a token", offsets, i, perToken[i])
+		if !floats.Finite(t.Loss[i]) {
+			return notFinite("loss of a token", offsets, i, t.Loss[i])
 		}
 		r.Empty = false
-		r.Term += w[i] * perToken[i]
-		r.Grad[i] = factor*w[i]*slope[i] + 0 // turns −0 into 0
+		r.Loss += w[i] * t.Loss[i]
+		r.Grad[i] = w[i]*t.Slope[i] + 0 // turns −0 into 0
 		if !floats.Finite(r.Grad[i]) {
 			return notFinite("gradient of a token", offsets, i, r.Grad[i])
 		}
 		at := i * (len(r.GradChosen) / len(mask))
-		for k, g := range r.terms.chosenOf(i) {
-			if r.GradChosen[at+k] = factor*w[i]*g + 0; !floats.Finite(r.GradChosen[at+k]) {
+		for k, g := range t.chosenOf(i) {
+			if r.GradChosen[at+k] = w[i]*g + 0; !floats.Finite(r.GradChosen[at+k]) {
 				return notFinite("gradient of a compared token", offsets, i, r.GradChosen[at+k])
 			}
 		}
 	}
-	if r.Loss = factor * r.Term; !floats.Finite(r.Loss) {
+	if !floats.Finite(r.Loss) {
 		return fmt.Errorf("loss: sum over the batch: %v: %w", r.Loss, ErrNotFinite)
 	}
 	return nil

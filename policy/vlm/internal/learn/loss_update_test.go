@@ -109,7 +109,7 @@ func weigh(t *testing.T, b *policy.Batch, o policy.Objective, mask []bool) {
 	mode, err := loss.ModeOf(o.PolicyLoss())
 	require.NoError(t, err)
 	share := func(mode loss.Mode) []float32 {
-		w, _, err := loss.Aggregation{Mode: mode}.Weights(nil, b.Offsets, mask)
+		w, err := loss.Aggregation{Mode: mode}.Weights(nil, b.Offsets, mask)
 		require.NoError(t, err)
 		out := make([]float32, len(w))
 		for i, x := range w {
