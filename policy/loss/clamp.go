@@ -1,7 +1,5 @@
 package loss
 
-import "math"
-
 // maxLogRatio is the limit to which losses clamp a log-ratio before exp: exp(20) is about
 // 4.9e8. It is verl's constant.
 const maxLogRatio = 20
@@ -47,5 +45,5 @@ func clamp(x, lo, hi float64) (v, pass float64) {
 
 // clampedRatio clamps a log-ratio for statistics, so that an outlier cannot make them infinite.
 func clampedRatio(logRatio float64) float64 {
-	return math.Max(-maxLogRatio, math.Min(maxLogRatio, logRatio))
+	return max(-maxLogRatio, min(maxLogRatio, logRatio))
 }

@@ -45,15 +45,6 @@ func (p ClipCov) Terms(t *Terms, b *Batch[float64]) error {
 	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
-	for _, i := range p.choose(t, b) {
-		t.Loss[i], t.Slope[i] = 0, 0
-		t.Clipped++
-	}
-	return nil
-}
-
-// choose sets the terms of PPO and returns the tokens to drop.
-func (p ClipCov) choose(t *Terms, b *Batch[float64]) []int {
 	n := t.covariance(b)
 	t.order = t.order[:0]
 	for i, m := range b.Mask {
@@ -66,7 +57,11 @@ func (p ClipCov) choose(t *Terms, b *Batch[float64]) []int {
 			t.order = append(t.order, i)
 		}
 	}
-	return draw(t.order, shareOf(p.Ratio, n), b.Seed)
+	for _, i := range draw(t.order, shareOf(p.Ratio, n), b.Seed) {
+		t.Loss[i], t.Slope[i] = 0, 0
+		t.Clipped++
+	}
+	return nil
 }
 
 // KLCov is the unclipped surrogate with a penalty on the tokens that reduce entropy most:
@@ -97,16 +92,6 @@ func (p KLCov) Terms(t *Terms, b *Batch[float64]) error {
 	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
-	for _, i := range p.choose(t, b) {
-		lr := t.LogRatio[i]
-		t.Loss[i] += p.Coef * math.Abs(lr)
-		t.Slope[i] += p.Coef * sign(lr)
-	}
-	return nil
-}
-
-// choose sets the unclipped surrogate and returns the tokens to penalise.
-func (p KLCov) choose(t *Terms, b *Batch[float64]) []int {
 	n := t.covariance(b)
 	t.order = t.order[:0]
 	for i, m := range b.Mask {
@@ -118,7 +103,12 @@ func (p KLCov) choose(t *Terms, b *Batch[float64]) []int {
 	}
 	score := t.score
 	slices.SortStableFunc(t.order, func(i, j int) int { return cmp.Compare(score[j], score[i]) })
-	return t.order[:min(shareOf(p.Ratio, n), len(t.order))]
+	for _, i := range t.order[:min(shareOf(p.Ratio, n), n)] {
+		lr := t.LogRatio[i]
+		t.Loss[i] += p.Coef * math.Abs(lr)
+		t.Slope[i] += p.Coef * sign(lr)
+	}
+	return nil
 }
 
 // covariance sets t.score and returns the number of counted tokens.

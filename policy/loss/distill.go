@@ -66,11 +66,11 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		chosen := t.Chosen[width*i:][:width]
 		if over {
 			k = p.Over.of(&t.pair, b.Chosen[width*i:][:width], b.Teacher[width*i:][:width], chosen)
-		} else if d := b.LogProb[i] - b.Ref[i]; straight {
-			k, _ = f(d)
-			slope = d
 		} else {
-			k, slope = f(d)
+			d := b.LogProb[i] - b.Ref[i]
+			if k, slope = f(d); straight {
+				slope = d
+			}
 		}
 		far.add(k, t.pair.mass)
 		pass := 1.0

@@ -39,10 +39,7 @@ var klNames = []string{"kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "k3_u
 // Check returns ErrUnknown unless the name, with or without "+", is one of the
 // above.
 func (k KL) Check() error {
-	if k == NoKL {
-		return nil
-	}
-	if _, ok := klKinds[strings.TrimSuffix(string(k), "+")]; ok {
+	if f, _ := k.parts(); f != nil || k == NoKL {
 		return nil
 	}
 	note := ""
@@ -78,7 +75,7 @@ func thirdKL(d float64) (v, dv float64) {
 	return e + d, -e
 }
 
-// parts returns the function of a valid kind, and whether the gradient is k2's instead of
+// parts returns the function of a kind, nil for none, and whether the gradient is k2's instead of
 // its own.
 func (k KL) parts() (f func(d float64) (v, dv float64), straight bool) {
 	base, straight := strings.CutSuffix(string(k), "+")
@@ -87,10 +84,10 @@ func (k KL) parts() (f func(d float64) (v, dv float64), straight bool) {
 
 // Of returns the estimate and its derivative by logProb for one token.
 func (k KL) Of(logProb, ref float64) (value, slope float64, err error) {
-	if err := k.Check(); err != nil || k == NoKL {
-		return 0, 0, err
-	}
 	f, straight := k.parts()
+	if f == nil {
+		return 0, 0, k.Check()
+	}
 	d := logProb - ref
 	if value, slope = f(d); straight {
 		slope = d

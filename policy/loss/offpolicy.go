@@ -23,16 +23,9 @@ func (M2PO) Local() bool { return false }
 // Sampled reports that log-probs at sampling are read: see [Sampled].
 func (M2PO) Sampled() bool { return true }
 
-func (p M2PO) check() error {
-	if err := notNegative("m2po", bound{"Threshold", p.Threshold}); err != nil {
-		return err
-	}
-	return p.PPO.check()
-}
-
 // Terms implements [Policy].
 func (p M2PO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := ready(t, b, p.check()); err != nil {
+	if err := ready(t, b, notNegative("m2po", bound{"Threshold", p.Threshold})); err != nil {
 		return err
 	}
 	all := countTrue(b.Mask)
@@ -129,7 +122,7 @@ func (p OffPolicyMask) Terms(t *Terms, b *Batch[float64]) error {
 }
 
 // masked returns the loss in the mask that the options ask for.
-func (o *Options) masked(p Policy) (Policy, error) {
+func (o Options) masked(p Policy) (Policy, error) {
 	delta := o.OPSMDelta
 	if o.MaskThreshold != nil {
 		if delta != nil {
@@ -146,6 +139,5 @@ func (o *Options) masked(p Policy) (Policy, error) {
 	if l, ok := p.(LUSPO); ok && l.KL != NoKL {
 		return nil, setting("an off-policy mask would drop the KL inside luspo, too: set use_bias_correction_kl to false")
 	}
-	mask := OffPolicyMask{Policy: p, Delta: *delta, FromSampling: o.MaskThreshold != nil}
-	return mask, notNegative("off-policy mask", bound{"Delta", *delta})
+	return checked(OffPolicyMask{Policy: p, Delta: *delta, FromSampling: o.MaskThreshold != nil})
 }

@@ -32,28 +32,6 @@ func Sampled(p Policy) bool {
 	return ok && s.Sampled()
 }
 
-var (
-	_ Policy = PPO{}
-	_ Policy = GSPO{}
-	_ Policy = TurnGSPO{}
-	_ Policy = TurnPPO{}
-	_ Policy = CISPO{}
-	_ Policy = SAPO{}
-	_ Policy = GMPO{}
-	_ Policy = ClipCov{}
-	_ Policy = KLCov{}
-	_ Policy = Reinforce{}
-	_ Policy = DPPO{}
-	_ Policy = PrimeDPPO{}
-	_ Policy = DRO{}
-	_ Policy = VESPO{}
-	_ Policy = LUSPO{}
-	_ Policy = M2PO{}
-	_ Policy = Distill{}
-	_ Policy = OffPolicyMask{}
-	_ Policy = Taught{}
-)
-
 // Terms is the output of a Policy. Slices have one entry per token; entries of tokens
 // that do not count are not read.
 type Terms struct {

@@ -2,7 +2,6 @@ package loss
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 
 	"vagen/internal/byname"
@@ -111,149 +110,128 @@ type Registry struct {
 	table
 }
 
-// checked describes a loss whose settings are checked when it is built.
-func checked[P interface {
-	Policy
-	check() error
-}](about string, build func(Options) P) byname.Entry[Builder] {
-	return byname.Entry[Builder]{About: about, Value: func(o Options) (Policy, error) {
-		p := build(o)
-		return p, p.check()
-	}}
+// builtins are the losses of this package, but for those whose settings may contradict each other.
+var builtins = []struct {
+	names, about string
+	build        func(Options) Policy
+}{
+	{"vanilla ppo", "PPO: the ratio of each token, with a dual clip", func(o Options) Policy { return o.ppo() }},
+	{"gspo", "GSPO: the mean ratio of a row", func(o Options) Policy { return GSPO{o.ClipLow, o.ClipHigh} }},
+	{"turn_gspo", "GSPO by turns: the mean ratio of a turn", func(o Options) Policy {
+		return TurnGSPO{o.ClipLow, o.ClipHigh}
+	}},
+	{"turn_ppo", "PPO by turns: the product of the ratios of a turn", func(o Options) Policy {
+		return TurnPPO{o.ClipLow, o.ClipHigh}
+	}},
+	{"cispo", "CISPO: clips the weight of an update, not the update", func(o Options) Policy {
+		return CISPO{o.ClipLow, o.ClipHigh}
+	}},
+	{"sapo", "SAPO: a smooth gate in place of a clip", func(o Options) Policy { return SAPO{o.TauPos, o.TauNeg} }},
+	{"gmpo geo_mean", "GMPO: log-ratios clipped inside the mean of a row", func(o Options) Policy {
+		return GMPO{o.ClipLow, o.ClipHigh}
+	}},
+	{"clip_cov", "PPO that drops tokens whose updates lower the entropy most", func(o Options) Policy {
+		return ClipCov{o.ClipLow, o.ClipHigh, o.ClipCovRatio, o.ClipCovLow, o.ClipCovHigh}
+	}},
+	{"kl_cov", "penalises the tokens whose updates lower the entropy most", func(o Options) Policy {
+		return KLCov{o.KLCovRatio, o.KLCovCoef}
+	}},
+	{"reinforce gpg", "REINFORCE: nothing is clipped; for data of the current policy", func(Options) Policy {
+		return Reinforce{}
+	}},
+	{"dppo_tv", "drops tokens whose probability has changed too far", func(o Options) Policy {
+		return DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip}
+	}},
+	{"dppo_kl", "drops tokens whose distribution has changed too far", func(o Options) Policy {
+		return DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip, KL: true}
+	}},
+	{"dppo_prime", "dppo_tv with a gradient of the ratio and a squared price, as in prime-rl", func(o Options) Policy {
+		return PrimeDPPO{Low: o.MaskLow, High: o.MaskHigh, AdvTau: o.AdvTau, KLTau: o.KLTau}
+	}},
+	{"ipo", "dppo_prime with one limit in both directions", func(o Options) Policy {
+		return PrimeDPPO{High: o.IPOThreshold, AdvTau: o.AdvTau, KLTau: o.KLTau, Symmetric: true}
+	}},
+	{"dro", "policy gradient with a squared price for leaving the old policy", func(o Options) Policy {
+		return DRO{o.DROBeta}
+	}},
+	{"vespo", "weighs rows by a smooth function of their joint ratio", func(o Options) Policy {
+		return VESPO{o.VESPOKPos, o.VESPOLamPos, o.VESPOKNeg, o.VESPOLamNeg}
+	}},
+	{"m2po", "PPO without the tokens that training and sampling disagree most about", func(o Options) Policy {
+		return M2PO{PPO: o.ppo(), Threshold: o.M2Threshold}
+	}},
+	{"luspo", "GSPO with long rows at full weight", func(o Options) Policy {
+		return LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta, o.KL, o.KLCoef}
+	}},
+	{"opd", "learns from a teacher instead of from advantages, as distillation_loss of verl", func(o Options) Policy {
+		return o.distillation()
+	}},
+	{"ref_kl", "learns from a teacher instead of from advantages, as opd of prime-rl", func(o Options) Policy {
+		return Distill{Policy: PrimeDPPO{Low: o.MaskLow, AdvTau: 1, KLTau: o.KLTau, Falling: true}, KL: K1}
+	}},
 }
 
 // Builtin returns a new registry with the losses of this package.
 func Builtin() *Registry {
-	all := map[string]byname.Entry[Builder]{}
-	for names, entry := range map[string]byname.Entry[Builder]{
-		"vanilla ppo": checked("PPO: the ratio of each token, with a dual clip", func(o Options) PPO {
-			return PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
-		}),
-		"gspo": {About: "GSPO: the mean ratio of a row", Value: func(o Options) (Policy, error) {
-			return GSPO{o.ClipLow, o.ClipHigh}, checkClip("gspo", o.ClipLow, o.ClipHigh)
-		}},
-		"turn_gspo": {About: "GSPO by turns: the mean ratio of a turn", Value: func(o Options) (Policy, error) {
-			return TurnGSPO{o.ClipLow, o.ClipHigh}, checkClip("turn_gspo", o.ClipLow, o.ClipHigh)
-		}},
-		"turn_ppo": {About: "PPO by turns: the product of the ratios of a turn", Value: func(o Options) (Policy, error) {
-			return TurnPPO{o.ClipLow, o.ClipHigh}, checkClip("turn_ppo", o.ClipLow, o.ClipHigh)
-		}},
-		"cispo": {About: "CISPO: clips the weight of an update, not the update", Value: func(o Options) (Policy, error) {
-			return CISPO{o.ClipLow, o.ClipHigh}, checkClip("cispo", o.ClipLow, o.ClipHigh)
-		}},
-		"sapo": checked("SAPO: a smooth gate in place of a clip", func(o Options) SAPO {
-			return SAPO{o.TauPos, o.TauNeg}
-		}),
-		"gmpo geo_mean": checked("GMPO: log-ratios clipped inside the mean of a row", func(o Options) GMPO {
-			return GMPO{o.ClipLow, o.ClipHigh}
-		}),
-		"clip_cov": checked("PPO that drops tokens whose updates lower the entropy most", func(o Options) ClipCov {
-			return ClipCov{o.ClipLow, o.ClipHigh, o.ClipCovRatio, o.ClipCovLow, o.ClipCovHigh}
-		}),
-		"kl_cov": checked("penalises the tokens whose updates lower the entropy most", func(o Options) KLCov {
-			return KLCov{o.KLCovRatio, o.KLCovCoef}
-		}),
-		"reinforce gpg": {About: "REINFORCE: nothing is clipped; for data of the current policy",
-			Value: func(Options) (Policy, error) { return Reinforce{}, nil }},
-	} {
-		for _, name := range strings.Fields(names) {
-			all[name] = entry
+	all := map[string]byname.Entry[Builder]{
+		"dppo_skyrl": {About: "dppo_tv or dppo_kl with a gradient of the ratio to sampling, as in SkyRL",
+			Value: Options.surrogate},
+		"sdft": {About: "learns the distribution of a teacher instead of from advantages, as SDFT of TRL",
+			Value: Options.selfDistillation},
+	}
+	for _, l := range builtins {
+		for name := range strings.FieldsSeq(l.names) {
+			all[name] = byname.Entry[Builder]{About: l.about, Value: func(o Options) (Policy, error) {
+				return checked(l.build(o))
+			}}
 		}
 	}
-	maps.Copy(all, losses2026())
-	maps.Copy(all, distillations())
 	r := new(Registry)
 	byname.Fill(&r.table, all)
 	return r
 }
 
-// losses2026 are the losses that were published in 2026, and DRO.
-func losses2026() map[string]byname.Entry[Builder] {
-	return map[string]byname.Entry[Builder]{
-		"dppo_tv": checked("drops tokens whose probability has changed too far", func(o Options) DPPO {
-			return DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip}
-		}),
-		"dppo_kl": checked("drops tokens whose distribution has changed too far", func(o Options) DPPO {
-			return DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip, KL: true}
-		}),
-		"dppo_prime": checked("dppo_tv with a gradient of the ratio and a squared price, as in prime-rl",
-			func(o Options) PrimeDPPO {
-				return PrimeDPPO{Low: o.MaskLow, High: o.MaskHigh, AdvTau: o.AdvTau, KLTau: o.KLTau}
-			}),
-		"ipo": checked("dppo_prime with one limit in both directions", func(o Options) PrimeDPPO {
-			return PrimeDPPO{High: o.IPOThreshold, AdvTau: o.AdvTau, KLTau: o.KLTau, Symmetric: true}
-		}),
-		"dro": checked("policy gradient with a squared price for leaving the old policy", func(o Options) DRO {
-			return DRO{o.DROBeta}
-		}),
-		"vespo": checked("weighs rows by a smooth function of their joint ratio", func(o Options) VESPO {
-			return VESPO{o.VESPOKPos, o.VESPOLamPos, o.VESPOKNeg, o.VESPOLamNeg}
-		}),
-		"dppo_skyrl": {About: "dppo_tv or dppo_kl with a gradient of the ratio to sampling, as in SkyRL",
-			Value: func(o Options) (Policy, error) {
-				if o.DPPOType != "binary_tv" && o.DPPOType != "binary_kl" {
-					return nil, setting("dppo_type is %q, want binary_tv or binary_kl", o.DPPOType)
-				}
-				p := DPPO{Low: o.DeltaLow, High: o.DeltaHigh, KL: o.DPPOType == "binary_kl", Surrogate: true}
-				return p, p.check()
-			}},
-		"m2po": checked("PPO without the tokens that training and sampling disagree most about", func(o Options) M2PO {
-			return M2PO{PPO: PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}, Threshold: o.M2Threshold}
-		}),
-		"luspo": checked("GSPO with long rows at full weight", func(o Options) LUSPO {
-			return LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta, o.KL, o.KLCoef}
-		}),
-	}
+// checked returns a loss and the error of its settings, which is the same for an empty batch.
+func checked(p Policy) (Policy, error) {
+	return p, p.Terms(new(Terms), &Batch[float64]{Offsets: []int{0}})
 }
 
-// distillations learn from a teacher.
-func distillations() map[string]byname.Entry[Builder] {
-	return map[string]byname.Entry[Builder]{
-		"opd": {About: "learns from a teacher instead of from advantages, as distillation_loss of verl",
-			Value: func(o Options) (Policy, error) { return o.distillation() }},
-		"ref_kl": {About: "learns from a teacher instead of from advantages, as opd of prime-rl",
-			Value: func(o Options) (Policy, error) {
-				inner := PrimeDPPO{Low: o.MaskLow, AdvTau: 1, KLTau: o.KLTau, Falling: true}
-				return Distill{Policy: inner, KL: K1}, inner.check()
-			}},
-		"sdft": {About: "learns the distribution of a teacher instead of from advantages, as SDFT of TRL",
-			Value: func(o Options) (Policy, error) {
-				p, err := o.selfDistillation()
-				if err != nil {
-					return nil, err
-				}
-				return p, p.check()
-			}},
+func (o Options) ppo() PPO {
+	return PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
+}
+
+// surrogate is the loss dppo_skyrl.
+func (o Options) surrogate() (Policy, error) {
+	if o.DPPOType != "binary_tv" && o.DPPOType != "binary_kl" {
+		return nil, setting("dppo_type is %q, want binary_tv or binary_kl", o.DPPOType)
 	}
+	return checked(DPPO{Low: o.DeltaLow, High: o.DeltaHigh, KL: o.DPPOType == "binary_kl", Surrogate: true})
 }
 
 // ForwardTopK is the Single.DistillKL that compares the tokens that are likeliest for the teacher.
 const ForwardTopK = "forward_kl_topk"
 
 // distillation is the loss opd.
-func (o *Options) distillation() (Distill, error) {
+func (o Options) distillation() Distill {
 	p := Distill{KL: KL(o.DistillKL), Clamp: o.DistillClamp}
 	if o.DistillKL == ForwardTopK {
 		p.KL, p.Over = NoKL, Divergence{Choice: Choice{ByTeacher, o.DistillTopK}, Form: Raised, Floor: o.DistillFloor}
 	}
 	if o.DistillPG {
-		clip := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
+		clip := o.ppo()
 		if o.DistillLow != nil {
 			clip.Low = *o.DistillLow
 		}
 		if o.DistillHigh != nil {
 			clip.High = *o.DistillHigh
 		}
-		if err := clip.check(); err != nil {
-			return p, err
-		}
 		p.Policy = clip
 	}
-	return p, p.check()
+	return p
 }
 
 // selfDistillation is the loss sdft.
-func (o *Options) selfDistillation() (Distill, error) {
+func (o Options) selfDistillation() (Policy, error) {
 	p := Distill{Cap: o.SDFTCap, Over: Divergence{Choice: Choice{ByStudent, o.SDFTTopK}, Form: Renormalised,
 		Alpha: o.SDFTAlpha}}
 	if o.SDFTTail && o.SDFTMode != "topk_logits" {
@@ -278,7 +256,7 @@ func (o *Options) selfDistillation() (Distill, error) {
 	default:
 		return p, setting("distillation_mode is %q, want full_logits, topk_logits, sampled_token, forward_cross_entropy or reverse_kl", o.SDFTMode)
 	}
-	return p, nil
+	return checked(p)
 }
 
 // New builds the loss with this name. An unknown name gives ErrUnknown and the

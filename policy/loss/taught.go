@@ -64,17 +64,16 @@ func (p Taught) check() error {
 }
 
 // taught returns a loss with the teacher that the options ask for.
-func (o *Options) taught(p Policy) (Policy, error) {
+func (o Options) taught(p Policy) (Policy, error) {
 	if o.DistillCoef == 0 {
 		return p, nil
 	}
 	if Teacher(p) {
 		return nil, setting("distillation_loss_coef is %v, but this loss learns from a teacher alone, want 0", o.DistillCoef)
 	}
-	d, err := o.distillation()
+	d, err := checked(o.distillation())
 	if err != nil {
 		return nil, err
 	}
-	out := Taught{Policy: p, Distill: d, Coef: o.DistillCoef}
-	return out, out.check()
+	return checked(Taught{Policy: p, Distill: d, Coef: o.DistillCoef})
 }

@@ -26,14 +26,11 @@ type VESPO struct {
 // DefaultVESPO holds the published settings.
 func DefaultVESPO() VESPO { return VESPO{KPos: 2, LambdaPos: 3, KNeg: 3, LambdaNeg: 2} }
 
-func (p VESPO) check() error {
-	return notNegative("vespo", bound{"KPos", p.KPos}, bound{"LambdaPos", p.LambdaPos}, bound{"KNeg", p.KNeg},
-		bound{"LambdaNeg", p.LambdaNeg})
-}
-
 // Terms implements [Policy].
 func (p VESPO) Terms(t *Terms, b *Batch[float64]) error {
-	if err := ready(t, b, p.check()); err != nil {
+	err := ready(t, b, notNegative("vespo", bound{"KPos", p.KPos}, bound{"LambdaPos", p.LambdaPos},
+		bound{"KNeg", p.KNeg}, bound{"LambdaNeg", p.LambdaNeg}))
+	if err != nil {
 		return err
 	}
 	if err := checkPositiveWeights(b); err != nil {
