@@ -1,6 +1,9 @@
 package advantage
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // Batch holds training rows of different lengths back to back. Row i is the
 // part [Offsets[i], Offsets[i+1]) of every per-token slice. Nothing is padded;
@@ -71,17 +74,12 @@ func (b *Batch) Tokens() int { return len(b.Rewards) }
 // Row returns the start and end of row i in the per-token slices.
 func (b *Batch) Row(i int) (start, end int) { return b.Offsets[i], b.Offsets[i+1] }
 
-// Reset empties all slices and keeps their memory.
+// Reset empties all slices, which all fields are, and keeps their memory.
 func (b *Batch) Reset() {
-	b.Offsets = b.Offsets[:0]
-	b.Rewards, b.Values, b.Baselines = b.Rewards[:0], b.Values[:0], b.Baselines[:0]
-	b.Attention, b.Loss, b.Response = b.Attention[:0], b.Loss[:0], b.Response[:0]
-	b.GAE, b.TurnEnd = b.GAE[:0], b.TurnEnd[:0]
-	b.Group, b.Trajectory, b.Turn = b.Group[:0], b.Trajectory[:0], b.Turn[:0]
-	b.LogProbs, b.SumPiSquared, b.Weights = b.LogProbs[:0], b.SumPiSquared[:0], b.Weights[:0]
-	b.Agent, b.Running = b.Agent[:0], b.Running[:0]
-	b.States, b.Next = b.States[:0], b.Next[:0]
-	b.Components, b.ComponentWeights = b.Components[:0], b.ComponentWeights[:0]
+	columns := reflect.ValueOf(b).Elem()
+	for i := range columns.NumField() {
+		columns.Field(i).SetLen(0)
+	}
 }
 
 // Check checks that the lengths of all slices match. Optional slices may be

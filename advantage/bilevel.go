@@ -35,7 +35,7 @@ type BiLevel struct {
 
 // Estimate implements [Estimator].
 func (l BiLevel) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "bi_level_gae", l, BiLevel.run)
+	return estimate(dst, b, "bi_level_gae", l.run)
 }
 
 func (l BiLevel) run(c *call) error {

@@ -50,9 +50,8 @@ type memory struct {
 	sums                  []sums
 }
 
-// estimate runs an estimator's core on a batch. The core gets the estimator as an argument
-// instead of capturing it, so that a call allocates nothing.
-func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call) error) (err error) {
+// estimate runs an estimator's core on a batch.
+func estimate(dst *Result, b *Batch, name string, run func(*call) error) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("advantage: %s: %w", name, err)
@@ -77,7 +76,7 @@ func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call)
 	}
 	clear(c.adv)
 	clear(c.ret)
-	err = run(e, c)
+	err = run(c)
 	dst.ValueMask, dst.TurnID, dst.Raw = c.valueMask, c.turnID, c.raw
 	if err == nil {
 		dst.Unread = c.unread()

@@ -20,7 +20,7 @@ type GAE struct {
 
 // Estimate implements [Estimator].
 func (g GAE) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "gae", g, GAE.run)
+	return estimate(dst, b, "gae", g.run)
 }
 
 func (g GAE) run(c *call) error {

@@ -27,9 +27,9 @@ import (
 //
 // See arXiv:2601.05242, as in verl (config name gdpo) and, over rows, in TRL (gdpo_trl).
 type GDPO struct {
-	NormByStd bool // divide by stdk + ε; always with OverRows
-	Epsilon   float64
-	Whiten    bool // not read with OverRows
+	NormByStd bool    // divide by stdk + ε; always with OverRows
+	Epsilon   float64 `needs:"NormByStd"`
+	Whiten    bool    // not read with OverRows
 	OverRows  bool
 }
 
@@ -42,7 +42,7 @@ func (g GDPO) Estimate(dst *Result, b *Batch) error {
 	if g.OverRows {
 		name = "gdpo_trl"
 	}
-	return estimate(dst, b, name, g, GDPO.run)
+	return estimate(dst, b, name, g.run)
 }
 
 func (g GDPO) run(c *call) error {

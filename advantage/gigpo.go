@@ -29,15 +29,15 @@ import "fmt"
 //
 // See Feng et al., arXiv:2505.10978. Config name: gigpo.
 type GiGPO struct {
-	Gamma      float64 // γ, discount per turn, in [0, 1]
+	Gamma      float64 `needs:"StepWeight"` // γ, discount per turn, in [0, 1]
 	StepWeight float64 // ω, not negative; the paper uses 1
 	NormByStd  bool    // divide both differences by std + ε
-	Epsilon    float64 // ε; 0 means DefaultEpsilon
+	Epsilon    float64 `needs:"NormByStd"` // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].
 func (g GiGPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "gigpo", g, GiGPO.run)
+	return estimate(dst, b, "gigpo", g.run)
 }
 
 func (g GiGPO) run(c *call) error {

@@ -19,7 +19,7 @@ type GPG struct{}
 
 // Estimate implements [Estimator].
 func (g GPG) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "gpg", g, GPG.run)
+	return estimate(dst, b, "gpg", g.run)
 }
 
 func (GPG) run(c *call) error {

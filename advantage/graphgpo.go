@@ -24,12 +24,12 @@ import "math"
 // See arXiv:2605.26684, as in verl-agent, without its merging of similar states. Config name:
 // graphgpo.
 type GraphGPO struct {
-	Gamma         float64 // γ, per turn of distance, in [0, 1]; the original uses 0.1
+	Gamma         float64 `needs:"StepWeight"` // γ, per turn of distance, in [0, 1]; the original uses 0.1
 	StepWeight    float64 // ω, not negative
 	EpisodeWeight float64 // ωE, not negative
-	Relative      bool    // measure how much nearer a turn comes
+	Relative      bool    `needs:"StepWeight"` // measure how much nearer a turn comes
 	NormByStd     bool    // divide both differences by std + ε
-	Epsilon       float64 // ε; 0 means DefaultEpsilon
+	Epsilon       float64 `needs:"NormByStd"` // ε; 0 means DefaultEpsilon
 }
 
 // SuccessState is the key in Batch.Next of a turn that ended its episode with success.
@@ -37,7 +37,7 @@ const SuccessState uint64 = math.MaxUint64
 
 // Estimate implements [Estimator].
 func (g GraphGPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "graphgpo", g, GraphGPO.run)
+	return estimate(dst, b, "graphgpo", g.run)
 }
 
 func (g GraphGPO) run(c *call) error {

@@ -23,7 +23,7 @@ type GRPO struct {
 	NormByStd bool
 	// Epsilon is ε; 0 means DefaultEpsilon, because the standard deviation of
 	// equal scores is 0.
-	Epsilon float64
+	Epsilon float64 `needs:"NormByStd"`
 }
 
 // DefaultEpsilon is added to standard deviations of groups.
@@ -31,7 +31,7 @@ const DefaultEpsilon = 1e-6
 
 // Estimate implements [Estimator].
 func (g GRPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "grpo", g, GRPO.run)
+	return estimate(dst, b, "grpo", g.run)
 }
 
 func (g GRPO) run(c *call) error {

@@ -16,13 +16,13 @@ package advantage
 // As in RAGEN. Config name: grpo_ragen, with Joined.
 type EpisodeGRPO struct {
 	NormByStd bool    // divide by std + ε
-	Epsilon   float64 // ε; 0 means DefaultEpsilon
+	Epsilon   float64 `needs:"NormByStd"` // ε; 0 means DefaultEpsilon
 	Joined    bool    // add up the rewards of an episode's rows
 }
 
 // Estimate implements [Estimator].
 func (g EpisodeGRPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "grpo_ragen", g, EpisodeGRPO.run)
+	return estimate(dst, b, "grpo_ragen", g.run)
 }
 
 func (eg EpisodeGRPO) run(c *call) error {

@@ -22,7 +22,7 @@ type LengthGRPO struct {
 
 // Estimate implements [Estimator].
 func (l LengthGRPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "grpo_prime", l, LengthGRPO.run)
+	return estimate(dst, b, "grpo_prime", l.run)
 }
 
 // lengths are the output tokens, input tokens and turns of an episode, or their maxima.

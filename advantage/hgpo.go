@@ -22,14 +22,14 @@ import "math"
 type HGPO struct {
 	Gamma     float64 // discount per turn, in [0, 1]
 	History   int     // states before the current one that may count, not negative
-	Alpha     float64 // α, in [0, 8]; 0 weighs all k alike
+	Alpha     float64 `needs:"History Base"` // α, in [0, 8]; 0 weighs all k alike
 	Base      bool    // compare episodes, too
 	NormByStd bool    // divide differences by std + ε
 	Epsilon   float64 // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].
-func (h HGPO) Estimate(dst *Result, b *Batch) error { return estimate(dst, b, "hgpo", h, HGPO.run) }
+func (h HGPO) Estimate(dst *Result, b *Batch) error { return estimate(dst, b, "hgpo", h.run) }
 
 func (h HGPO) run(c *call) error {
 	eps, err := epsilon(h.Epsilon)

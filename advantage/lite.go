@@ -25,7 +25,7 @@ type Lite struct {
 
 // Estimate implements [Estimator].
 func (l Lite) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "lite_gae", l, Lite.run)
+	return estimate(dst, b, "lite_gae", l.run)
 }
 
 func (l Lite) run(c *call) error {

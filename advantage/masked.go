@@ -27,7 +27,7 @@ type Masked struct {
 
 // Estimate implements [Estimator].
 func (m Masked) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "masked_gae", m, Masked.run)
+	return estimate(dst, b, "masked_gae", m.run)
 }
 
 func (m Masked) run(c *call) error {

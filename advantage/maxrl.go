@@ -28,7 +28,7 @@ func (m MaxRL) Estimate(dst *Result, b *Batch) error {
 	if m.Guarded {
 		name = "max_rl_prime"
 	}
-	return estimate(dst, b, name, m, MaxRL.run)
+	return estimate(dst, b, name, m.run)
 }
 
 func (m MaxRL) run(c *call) error {

@@ -34,7 +34,7 @@ type NoConcat struct {
 
 // Estimate implements [Estimator].
 func (g NoConcat) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "no_concat_gae", g, NoConcat.run)
+	return estimate(dst, b, "no_concat_gae", g.run)
 }
 
 func (g NoConcat) run(c *call) error {

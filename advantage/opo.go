@@ -20,7 +20,7 @@ type OPO struct{}
 
 // Estimate implements [Estimator].
 func (o OPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "opo", o, OPO.run)
+	return estimate(dst, b, "opo", o.run)
 }
 
 func (OPO) run(c *call) error {

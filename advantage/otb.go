@@ -31,7 +31,7 @@ func (o OptimalBaseline) Estimate(dst *Result, b *Batch) error {
 	if o.Packed {
 		name = "tir_optimal_token_baseline"
 	}
-	return estimate(dst, b, name, o, OptimalBaseline.run)
+	return estimate(dst, b, name, o.run)
 }
 
 // column is a group's place among the sums of all groups.

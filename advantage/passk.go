@@ -28,12 +28,12 @@ import (
 type PassK struct {
 	K         int     // rows to choose, 2 or more; 0 means all of the group
 	NormByStd bool    // divide by the group's standard deviation
-	Epsilon   float64 // ε; 0 means DefaultEpsilon
+	Epsilon   float64 `needs:"NormByStd"` // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].
 func (k PassK) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "grpo_passk", k, PassK.run)
+	return estimate(dst, b, "grpo_passk", k.run)
 }
 
 func (pk PassK) run(c *call) error {

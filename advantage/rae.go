@@ -24,7 +24,7 @@ type RAE struct {
 
 // Estimate implements [Estimator].
 func (r RAE) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "rae", r, RAE.run)
+	return estimate(dst, b, "rae", r.run)
 }
 
 func (r RAE) run(c *call) error {

@@ -1,9 +1,12 @@
 package advantage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"vagen/internal/byname"
 )
@@ -76,8 +79,8 @@ type Spec struct {
 
 	// What it reads.
 
-	Mask      Mask // the mask it works under
-	Rewards   Site // where rewards have to be
+	Mask      Mask // the mask it works under; "" is MaskLoss
+	Rewards   Site // where rewards have to be; "" is SiteMask
 	NeedLoss  bool // the name implies a loss mask, so a run must have one
 	Critic    bool // Values
 	TurnEnds  bool // TurnEnd, as more than a hint
@@ -132,48 +135,23 @@ func (s Spec) ReadsWith(name string, was Params) bool {
 	return !reflect.DeepEqual(essence(s.New(was)), essence(s.New(is)))
 }
 
-// essence returns an estimator without the settings that have no effect beside its others.
+// essence returns an estimator without the settings that have no effect beside its others: those whose tag needs names
+// only fields that are zero.
 func essence(e Estimator) Estimator {
-	only := func(on bool, settings ...*float64) {
-		for _, x := range settings {
-			if !on {
-				*x = 0
-			}
+	given := reflect.ValueOf(e)
+	if given.Kind() != reflect.Struct {
+		return e
+	}
+	own := reflect.New(given.Type()).Elem()
+	own.Set(given)
+	for i := range own.NumField() {
+		needs := strings.Fields(own.Type().Field(i).Tag.Get("needs"))
+		set := func(name string) bool { return !own.FieldByName(name).IsZero() }
+		if len(needs) > 0 && !slices.ContainsFunc(needs, set) {
+			own.Field(i).SetZero()
 		}
 	}
-	switch e := e.(type) {
-	case GRPO:
-		only(e.NormByStd, &e.Epsilon)
-		return e
-	case PassK:
-		only(e.NormByStd, &e.Epsilon)
-		return e
-	case EpisodeGRPO:
-		only(e.NormByStd, &e.Epsilon)
-		return e
-	case TrajectoryGRPO:
-		only(e.NormByStd, &e.Epsilon)
-		return e
-	case GDPO:
-		only(e.NormByStd, &e.Epsilon)
-		return e
-	case GiGPO:
-		only(e.NormByStd, &e.Epsilon)
-		only(e.StepWeight != 0, &e.Gamma)
-		return e
-	case GraphGPO:
-		only(e.NormByStd, &e.Epsilon)
-		only(e.StepWeight != 0, &e.Gamma)
-		e.Relative = e.Relative && e.StepWeight != 0
-		return e
-	case HGPO:
-		only(e.History > 0 || e.Base, &e.Alpha)
-		return e
-	case TrajectoryBiLevel:
-		only(e.Mix != 0, &e.TurnGamma, &e.TurnLambda)
-		return e
-	}
-	return e
+	return own.Interface().(Estimator)
 }
 
 // Registry maps names to estimators. The zero value is empty and ready, and all
@@ -202,11 +180,13 @@ func (r *Registry) Names() []string { return r.specs.Names() }
 // Describe returns the inputs and outputs of an estimator. An unknown name is an
 // ErrUnknown that lists the names and the nearest one.
 func (r *Registry) Describe(name string) (Spec, error) {
-	s, err := byname.Get(&r.specs, name)
+	found, err := byname.Get(&r.specs, name)
 	if err != nil {
 		return Spec{}, err
 	}
-	return *s, nil
+	s := *found
+	s.Mask, s.Rewards = cmp.Or(s.Mask, MaskLoss), cmp.Or(s.Rewards, SiteMask)
+	return s, nil
 }
 
 // New creates the estimator with this name. Errors are those of Describe, and

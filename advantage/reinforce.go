@@ -30,7 +30,7 @@ func (r ReinforcePlusPlus) Estimate(dst *Result, b *Batch) error {
 	if r.Across {
 		name = "reinforce_plus_plus_slime"
 	}
-	return estimate(dst, b, name, r, ReinforcePlusPlus.run)
+	return estimate(dst, b, name, r.run)
 }
 
 func (r ReinforcePlusPlus) run(c *call) error {
@@ -70,7 +70,7 @@ type ReinforcePlusPlusBaseline struct {
 
 // Estimate implements [Estimator].
 func (r ReinforcePlusPlusBaseline) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "reinforce_plus_plus_baseline", r, ReinforcePlusPlusBaseline.run)
+	return estimate(dst, b, "reinforce_plus_plus_baseline", r.run)
 }
 
 func (r ReinforcePlusPlusBaseline) run(c *call) error {

@@ -16,7 +16,7 @@ type ReMax struct{}
 
 // Estimate implements [Estimator].
 func (r ReMax) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "remax", r, ReMax.run)
+	return estimate(dst, b, "remax", r.run)
 }
 
 func (ReMax) run(c *call) error {

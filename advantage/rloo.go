@@ -17,7 +17,7 @@ type RLOO struct{}
 
 // Estimate implements [Estimator].
 func (r RLOO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "rloo", r, RLOO.run)
+	return estimate(dst, b, "rloo", r.run)
 }
 
 func (RLOO) run(c *call) error {

@@ -25,8 +25,8 @@ package advantage
 // Config name: trajectory_bi_level_gae (VAGEN next calls it bi_level_gae, which is
 // [BiLevel] here).
 type TrajectoryBiLevel struct {
-	TurnGamma   float64 // γH, discount from turn to turn, in [0, 1]
-	TurnLambda  float64 // λH, in [0, 1]
+	TurnGamma   float64 `needs:"Mix"` // γH, discount from turn to turn, in [0, 1]
+	TurnLambda  float64 `needs:"Mix"` // λH, in [0, 1]
 	TokenLambda float64 // λ within a turn, in [0, 1]
 	Mix         float64 // 0 is the plain recursion, 1 the bi-level one
 	Whiten      bool    // whiten advantages
@@ -34,7 +34,7 @@ type TrajectoryBiLevel struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryBiLevel) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "trajectory_bi_level_gae", g, TrajectoryBiLevel.run)
+	return estimate(dst, b, "trajectory_bi_level_gae", g.run)
 }
 
 func (g TrajectoryBiLevel) run(c *call) error {

@@ -23,12 +23,12 @@ import (
 // Config name: trajectory_grpo.
 type TrajectoryGRPO struct {
 	NormByStd bool    // divide by the group's standard deviation
-	Epsilon   float64 // ε; 0 means DefaultEpsilon
+	Epsilon   float64 `needs:"NormByStd"` // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].
 func (g TrajectoryGRPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "trajectory_grpo", g, TrajectoryGRPO.run)
+	return estimate(dst, b, "trajectory_grpo", g.run)
 }
 
 func (tg TrajectoryGRPO) run(c *call) error {

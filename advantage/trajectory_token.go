@@ -27,7 +27,7 @@ type TrajectoryToken struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryToken) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "token_level_gae", g, TrajectoryToken.run)
+	return estimate(dst, b, "token_level_gae", g.run)
 }
 
 func (g TrajectoryToken) run(c *call) error {
@@ -47,7 +47,7 @@ type TrajectoryOutcome struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryOutcome) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "default_gae", g, TrajectoryOutcome.run)
+	return estimate(dst, b, "default_gae", g.run)
 }
 
 func (g TrajectoryOutcome) run(c *call) error {

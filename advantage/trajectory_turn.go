@@ -27,7 +27,7 @@ type TrajectoryTurn struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryTurn) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "turn_level_gae", g, TrajectoryTurn.run)
+	return estimate(dst, b, "turn_level_gae", g.run)
 }
 
 func (g TrajectoryTurn) run(c *call) error {

@@ -29,7 +29,7 @@ type TrajectoryTwoPass struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryTwoPass) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "bi_level_gae_published", g, TrajectoryTwoPass.run)
+	return estimate(dst, b, "bi_level_gae_published", g.run)
 }
 
 func (g TrajectoryTwoPass) run(c *call) error {

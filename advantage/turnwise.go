@@ -27,7 +27,7 @@ type TurnWise struct {
 
 // Estimate implements [Estimator].
 func (w TurnWise) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "turn_wise_gae", w, TurnWise.run)
+	return estimate(dst, b, "turn_wise_gae", w.run)
 }
 
 func (w TurnWise) run(c *call) error {
