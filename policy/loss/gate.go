@@ -107,8 +107,10 @@ func (p SAPO) Terms(t *Terms, b *Batch[float64]) error {
 //
 // Note that Low and High bound the LOG-ratio. Rows are averaged (rows without
 // a counted token are skipped); rollout weights enter by their geometric mean
-// over the row. Zhao et al., arXiv:2507.20673, eq. 6; the paper uses 0.4 for
-// both and one advantage per row. verl calls this geo_mean.
+// over the row, in which a weight below 1e-10 counts as that: with 0 a single
+// token, outside the bounds of [Correction], would remove its row. Zhao et al.,
+// arXiv:2507.20673, eq. 6; the paper uses 0.4 for both and one advantage per
+// row. verl, whose number 1e-10 is, calls this geo_mean.
 type GMPO struct {
 	Low, High float64 // how far the log-ratio may move below and above 0, ≥ 0
 }
@@ -147,13 +149,12 @@ func (p GMPO) row(t *Terms, b *Batch[float64], lo, hi int) {
 		n++
 		adv += b.Advantage[i]
 		if b.Weight != nil {
-			logWeight += math.Log(b.Weight[i])
+			logWeight += math.Log(max(b.Weight[i], 1e-10))
 		}
 		d, pass := p.token(t, t.LogRatio[i], b.Advantage[i])
 		sum += d
 		t.Slope[i] = pass
 	}
-	// exp(−∞) is 0: a row with a zero weight does not count.
 	loss := -adv / float64(n) * math.Exp(sum/float64(n)) * math.Exp(logWeight/float64(n))
 	for i := lo; i < hi; i++ {
 		if b.Mask[i] {

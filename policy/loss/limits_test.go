@@ -2,6 +2,7 @@ package loss
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -159,6 +160,20 @@ func TestVESPOBoundsWeights(t *testing.T) {
 	b.Weight = []float64{math.Exp(21)}
 	near(t, "gradient", mustEval(t, DefaultVESPO(), Aggregation{}, b).Grad[0], -1, 1e-12)
 	near(t, "overflow", mustEval(t, VESPO{KPos: 1e4}, Aggregation{}, one(20, 1)).Grad[0], 0, 0)
+}
+
+// TestAWeightOfZeroDoesNotRemoveItsRow: verl adds 1e-10 to the weights of the geometric mean.
+func TestAWeightOfZeroDoesNotRemoveItsRow(t *testing.T) {
+	b := randomBatch(1)
+	b.Offsets, b.Weight = []int{0, len(b.Mask)}, slices.Repeat([]float64{1}, len(b.Mask))
+	p, n := GMPO{Low: 0.4, High: 0.4}, float64(countTrue(b.Mask))
+	want := mustEval(t, p, Aggregation{}, b)
+	b.Weight[indexOf(b.Mask)] = 0
+	got := mustEval(t, p, Aggregation{}, b)
+	near(t, "loss", got.Loss, math.Pow(1e-10, 1/n)*want.Loss, 1e-9)
+	for i, g := range got.Grad {
+		near(t, "gradient", g, math.Pow(1e-10, 1/n)*want.Grad[i], 1e-9)
+	}
 }
 
 // TestGMPOCountsBothDirections: tokens without advantage move nothing.
