@@ -127,6 +127,10 @@ func (t *Trainer) learnPass(
 			if loss.Sampled(p.objective.PolicyLoss()) {
 				part.Sampled = slice(b.Rows.Offsets, rows, b.samplingLogProbs())
 			}
+			if !learns(part, &p.objective) {
+				t.Log.Warn("no token of a mini-batch has a loss, so that it has no update", "step", step)
+				continue
+			}
 			part.Seed = rng.Derive(seed, rng.Shuffle, uint64(step), uint64(epoch), uint64(from))
 			stats, err := t.Learner.Update(ctx, part, p.objective, p.optimizer)
 			if err != nil {

@@ -115,6 +115,11 @@ func setGradNorm(m track.Metrics, name string, s policy.Stats) {
 	}
 }
 
+// learns reports whether any token of a batch has a loss.
+func learns(b *policy.Batch, o *policy.Objective) bool {
+	return !o.CriticOnly && (weighted(b.Weight) || weighted(b.EchoWeight)) || o.ValueCoef > 0 && weighted(b.ValueWeight)
+}
+
 // weighted reports whether any token has a weight.
 func weighted(weights []float32) bool {
 	return slices.ContainsFunc(weights, func(w float32) bool { return w != 0 })

@@ -167,6 +167,23 @@ func TestSkippedUpdatesInARowEndTheRun(t *testing.T) {
 	}
 }
 
+// TestAMiniBatchWithoutALossIsNoSkippedUpdate: rejected tokens are no sign of divergence.
+func TestAMiniBatchWithoutALossIsNoSkippedUpdate(t *testing.T) {
+	c := traintest.Small() // two mini-batches a step, three steps
+	reject, bounds := "token_k1", "1.5_2" // equal log-probs are outside of them
+	c.Algorithm.Correction.Reject, c.Algorithm.Correction.Thresholds = &reject, &bounds
+	c.Algorithm.Estimator, c.Critic.Kind, c.Trainer.MaxSkipped = "reinforce_plus_plus", "none", 2
+	b := traintest.Guesser()
+	b.Alter = func(_ *policy.Batch, s *policy.Stats) error { s.Skipped = true; return nil }
+	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	log := traintest.Logged(tr)
+	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, 6, strings.Count(log.String(), "no token of a mini-batch has a loss"))
+	require.Empty(t, b.Updates)
+	require.Equal(t, 1.0, (*j)[0].Metrics["rollout_corr/rollout_rs_masked_fraction"])
+	require.NotContains(t, (*j)[0].Metrics, "train/trained_tokens")
+}
+
 func TestEvaluateReportsAShareAndItsError(t *testing.T) {
 	b := traintest.Guesser()
 	for k := range 3 { // knows two colours of three

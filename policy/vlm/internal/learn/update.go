@@ -275,8 +275,9 @@ func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err erro
 	if c.Accumulate {
 		stats.Tokens = len(c.Batch.Tokens)
 	}
+	var actor, critic bool // took a step
 	// A step without any gradient is skipped; one with gradients of one of the two is not.
-	stats.Skipped = !c.Accumulate && s.Actor.Open == nil && (s.Critic == nil || s.Critic.Open == nil)
+	defer func() { stats.Skipped = stats.Skipped || c.Step && !actor && !critic }()
 	o := &c.Objective
 	value := o.ValueCoef > 0 && !o.Imitate
 	if !c.Accumulate || !o.CriticOnly {
@@ -284,7 +285,7 @@ func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err erro
 		if c.Accumulate {
 			head.Chosen = o.Compares(c.Batch)
 		}
-		if stats.GradNorm, err = s.learnWith(ctx, s.Actor, head, c, c.Optimizer.Rate, &stats); err != nil {
+		if stats.GradNorm, actor, err = s.learnWith(ctx, s.Actor, head, c, c.Optimizer.Rate, &stats); err != nil {
 			return stats, err
 		}
 		stats.HasGradNorm = c.Step
@@ -294,26 +295,27 @@ func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err erro
 		return stats, nil
 	}
 	err = s.Critic.OnDevices(true, func() error {
-		stats.CriticNorm, err = s.learnWith(ctx, s.Critic, s.Critic.Net.Head(false, true), c, c.Optimizer.CriticRate, &stats)
+		stats.CriticNorm, critic, err = s.learnWith(ctx, s.Critic, s.Critic.Net.Head(false, true), c, c.Optimizer.CriticRate, &stats)
 		return err
 	})
 	return stats, err
 }
 
-// learnWith makes a call for one set of weights, and adds what it reports to stats.
+// learnWith makes a call for one set of weights, and adds what it reports to stats. It takes a step if there are
+// gradients.
 func (s *Sets) learnWith(
 	ctx context.Context, l *Learner, h *model.Head, c *Call, rate float64, stats *policy.Stats,
-) (norm float64, err error) {
+) (norm float64, stepped bool, err error) {
 	start, fetched, waited, sent := time.Now(), l.Net.Fetching.Load(), l.Peers.Waited(), l.Peers.Sent()
 	if c.Accumulate {
 		k := l.NewTask(c.Batch, &c.Objective, h, s.Batching.HeadTokens)
 		leaves, err := s.Packer(l.Net).Leaves(&c.Batch.Rows, k.Wanted())
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		net.Choose(net.Flat(leaves), c.Batch.Chosen, h.Chosen)
 		if err := l.Accumulate(ctx, k, leaves); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		switch {
 		case k.Eval != nil:
@@ -325,7 +327,7 @@ func (s *Sets) learnWith(
 		}
 	}
 	t := l.Open
-	if c.Step && (c.Accumulate || t != nil) {
+	if stepped = c.Step && t != nil; stepped {
 		var skipped bool
 		norm, skipped, err = l.Step(ctx, c.Optimizer, rate)
 		stats.Skipped = stats.Skipped || skipped
@@ -337,5 +339,5 @@ func (s *Sets) learnWith(
 		s.Exchange.Share.Store(math.Float64bits((t.Exchanging + fetching).Seconds() / all))
 		s.Exchange.Wait.Store(math.Float64bits((l.Peers.Waited() - waited).Seconds() / all))
 	}
-	return norm, err
+	return norm, stepped, err
 }

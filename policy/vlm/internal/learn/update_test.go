@@ -291,6 +291,16 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 	noWeight.Weight, noWeight.ValueWeight = make([]float32, len(b.Tokens)), make([]float32, len(b.Tokens))
 	skip(&noWeight, opt)
 
+	// A step of the critic alone is not skipped.
+	alone := *b
+	alone.Weight = noWeight.Weight
+	actor := Read(t, m.Sets.Actor.Weights)
+	s, err = m.Update(t.Context(), &alone, o, opt)
+	require.NoError(t, err)
+	require.False(t, s.Skipped)
+	require.Equal(t, actor, Read(t, m.Sets.Actor.Weights))
+	require.Equal(t, 2, m.Sets.Critic.Adam.Steps)
+
 	// A repeated call performs the step.
 	s, err = m.Update(t.Context(), b, o, opt)
 	require.NoError(t, err)
