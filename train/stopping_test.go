@@ -169,7 +169,7 @@ func TestSkippedUpdatesInARowEndTheRun(t *testing.T) {
 
 // TestAMiniBatchWithoutALossIsNoSkippedUpdate: rejected tokens are no sign of divergence.
 func TestAMiniBatchWithoutALossIsNoSkippedUpdate(t *testing.T) {
-	c := traintest.Small() // two mini-batches a step, three steps
+	c := traintest.Small()                // two mini-batches a step, three steps
 	reject, bounds := "token_k1", "1.5_2" // equal log-probs are outside of them
 	c.Algorithm.Correction.Reject, c.Algorithm.Correction.Thresholds = &reject, &bounds
 	c.Algorithm.Estimator, c.Critic.Kind, c.Trainer.MaxSkipped = "reinforce_plus_plus", "none", 2

@@ -50,8 +50,8 @@ type Single struct {
 	DistillTopK  int      `yaml:"topk" count:"1" doc:"opd with forward_kl_topk: number of compared tokens"`
 	DistillFloor float64  `yaml:"log_prob_min_clamp" doc:"opd with forward_kl_topk: smaller log-probs are raised to this; 0 raises none"`
 	DistillClamp float64  `yaml:"loss_max_clamp" doc:"opd: bound of the estimate of a token; 0 is none"`
-	DistillLow   *float64 `yaml:"distillation_clip_ratio_low" range:"0,1" doc:"opd with use_policy_gradient: epsilon of the lower bound; null uses that of clip_ratio; verl has 0.2 beside any loss"`
-	DistillHigh  *float64 `yaml:"distillation_clip_ratio_high" range:"0,1e+12" doc:"opd with use_policy_gradient: epsilon of the upper bound; null uses that of clip_ratio"`
+	DistillLow   *float64 `yaml:"distillation_clip_ratio_low" range:"0,1" doc:"opd with use_policy_gradient: epsilon of the lower bound; null uses that of clip_ratio; verl has 0.2 beside any loss; stability.clip_schedule does not change it"`
+	DistillHigh  *float64 `yaml:"distillation_clip_ratio_high" range:"0,1e+12" doc:"opd with use_policy_gradient: epsilon of the upper bound, as the lower one"`
 	DistillPG    bool     `yaml:"use_policy_gradient" doc:"opd: take the negative estimate as the advantage of ppo; false minimises the estimate itself"`
 	SDFTMode     string   `yaml:"distillation_mode" oneof:"full_logits topk_logits sampled_token forward_cross_entropy reverse_kl" doc:"sdft: compare the distributions over the whole vocabulary (full_logits) or over the distillation_topk tokens that were likeliest for the policy (topk_logits), or take the log-ratio of the sampled token; the last two are those of the tinker cookbook, over the tokens that are likeliest for the teacher"`
 	SDFTAlpha    float64  `yaml:"distillation_alpha" doc:"sdft with full_logits or topk_logits: 0 is KL(teacher, policy), 1 KL(policy, teacher), between them a mixture; beta of TRL's DistillationTrainer"`

@@ -250,9 +250,8 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 			u.Why = mode + " does not read it with its other settings"
 			for _, s := range given.switches() {
 				with, without := b, chosen
-				s.undo(&with)
-				s.undo(&without)
-				if reads(mode, with, without) {
+				if settings.Set(&with, s.key, s.instead) == nil && settings.Set(&without, s.key, s.instead) == nil &&
+					reads(mode, with, without) {
 					u.By, u.Why = actor+s.key, s.why
 					break
 				}
@@ -263,25 +262,21 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	return out
 }
 
-// lossSwitch is a setting of a loss with which others have no effect, why, and how it would have to be.
+// lossSwitch is a setting of a loss with which others have no effect, why, and the value with which they have one.
 type lossSwitch struct {
 	key, why string
-	undo     func(a *ActorConfig)
+	instead  any
 }
 
 // switches lists the settings with which others of a loss have no effect.
 func (l *PolicyLossConfig) switches() []lossSwitch {
 	return []lossSwitch{
-		{"policy_loss.distillation_loss_mode", l.DistillKL + " does not read it", func(a *ActorConfig) {
-			a.Loss.DistillKL = loss.ForwardTopK
-		}},
-		{"policy_loss.distillation_mode", l.SDFTMode + " does not read it", func(a *ActorConfig) {
-			a.Loss.SDFTMode = "topk_logits"
-		}},
-		{"policy_loss.use_policy_gradient", "is false", func(a *ActorConfig) { a.Loss.DistillPG = true }},
-		{"policy_loss.distillation_clip_ratio_low", "takes its place", func(a *ActorConfig) { a.Loss.DistillLow = nil }},
-		{"policy_loss.distillation_clip_ratio_high", "takes its place", func(a *ActorConfig) { a.Loss.DistillHigh = nil }},
-		{"clip_ratio_low", "takes its place", func(a *ActorConfig) { a.ClipLow = nil }},
+		{"policy_loss.distillation_loss_mode", l.DistillKL + " does not read it", loss.ForwardTopK},
+		{"policy_loss.distillation_mode", l.SDFTMode + " does not read it", "topk_logits"},
+		{"policy_loss.use_policy_gradient", "is false", true},
+		{"policy_loss.distillation_clip_ratio_low", "takes its place", nil},
+		{"policy_loss.distillation_clip_ratio_high", "takes its place", nil},
+		{"clip_ratio_low", "takes its place", nil},
 	}
 }
 
