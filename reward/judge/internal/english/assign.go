@@ -8,9 +8,6 @@ type given struct {
 	run  []chunk
 }
 
-// joins reports whether a chunk may stand between the places of one noun.
-func (c *chunk) joins() bool { return c.class == and || c.class == comma || c.class == but }
-
 // runAt returns the places from k that one noun has, and the index after them.
 func (r *reader) runAt(k int) (run []chunk, next int) {
 	for m := k; m < len(r.chunks); m++ {
@@ -22,7 +19,7 @@ func (r *reader) runAt(k int) (run []chunk, next int) {
 			p.part = m > k && next < m
 			run = append(run, p)
 			next = m + 1
-		case !c.joins():
+		case !c.class.in(and, comma, but):
 			return run, next
 		}
 	}
@@ -33,7 +30,7 @@ func (r *reader) runAt(k int) (run []chunk, next int) {
 // left of me".
 func (r *reader) shareReferences() {
 	for k := 0; k < len(r.chunks); k++ {
-		if r.chunks[k].class != dir {
+		if !r.chunkIs(k, dir) {
 			continue
 		}
 		_, next := r.runAt(k)
@@ -63,10 +60,10 @@ func (r *reader) shareReferences() {
 func (r *reader) offers() {
 	for k := range r.chunks {
 		for _, step := range []int{-1, 1} {
-			found := r.chunks[k].class != or
-			for m := k + step; r.chunks[k].class == or && m >= 0 && m < len(r.chunks); m += step {
+			found := false
+			for m := k + step; r.chunkIs(k, or) && m >= 0 && m < len(r.chunks); m += step {
 				c := &r.chunks[m]
-				if c.class == but || c.class == colon || found && c.class != dir && c.class != comma {
+				if c.class.in(but, colon) || found && !c.class.in(dir, comma) {
 					break
 				}
 				if c.class == dir && !c.denied {
@@ -129,7 +126,7 @@ func (r *reader) carry(s *subject, topic *chunk, ends class) {
 	} else if topic != nil && !s.own && ends == line {
 		r.topic = topic
 	}
-	if s.front != nil && !s.used && (r.asking || n > 0 && r.chunks[n-1].class == colon || ends == line) {
+	if s.front != nil && !s.used && (r.asking || r.chunkIs(n-1, colon) || ends == line) {
 		r.front = s.front
 	}
 	r.replace = r.replace && (!s.own || r.asking)
@@ -148,8 +145,7 @@ func (r *reader) placed(s *subject, k int) int {
 			run = run[n:]
 		}
 		s.front, s.used, s.fronted = run, false, true
-		if !slices.ContainsFunc(run, func(p chunk) bool { return !p.plain }) && next < len(r.chunks) &&
-			r.chunks[next].class == comma {
+		if !slices.ContainsFunc(run, func(p chunk) bool { return !p.plain }) && r.chunkIs(next, comma) {
 			s.scope = run
 		}
 	case s.noun != nil:
@@ -161,7 +157,7 @@ func (r *reader) placed(s *subject, k int) int {
 
 // named reads the noun c at k: it has the places before it, joins the subject or replaces it.
 func (r *reader) named(s *subject, c *chunk, k int) {
-	after := k > 0 && (r.chunks[k-1].joins() || r.chunks[k-1].class == object)
+	after := r.chunkIs(k-1, and, comma, but, object)
 	row := chunk{class: dir, at: c.at, ref: player, plain: true}
 	if s.noun != nil {
 		row.place = s.noun.axis
@@ -169,8 +165,8 @@ func (r *reader) named(s *subject, c *chunk, k int) {
 	switch has := row.place != (place{}) && c.who[0] != foreign; {
 	case has && s.equals && c.who[0] == player && (c.axis == (place{}) || c.axis == row.place): // its row is mine
 		r.give(*s.noun, []chunk{row})
-	case has && s.noun.who[0] == player && c.who[0] >= 0 && c.axis == (place{}) && k > 0 &&
-		(r.chunks[k-1].class == be || r.chunks[k-1].class == see):
+	case has && s.noun.who[0] == player && c.who[0] >= 0 && c.axis == (place{}) &&
+		r.chunkIs(k-1, be, see):
 		r.give(*c, []chunk{row}) // my row contains the box
 		s.noun, s.bare, s.front, s.fronted = c, false, nil, false
 	case s.front != nil && (!s.used || after && !r.placeNext(k)):
@@ -199,16 +195,16 @@ func (r *reader) likewise(s *subject) {
 // joined reports whether only "and" and commas stand between the noun at k and the one before it.
 func (r *reader) joined(k int) bool {
 	m := k - 1
-	for m > 0 && (r.chunks[m].class == and || r.chunks[m].class == comma) {
+	for r.chunkIs(m, and, comma) {
 		m--
 	}
-	return m >= 0 && m < k-1 && r.chunks[m].class == object
+	return m < k-1 && r.chunkIs(m, object)
 }
 
 // placeNext reports whether a place follows the noun at k before the next noun.
 func (r *reader) placeNext(k int) bool {
-	for k++; k < len(r.chunks) && r.chunks[k].class != object; k++ {
-		if r.chunks[k].class == dir {
+	for k++; k < len(r.chunks) && !r.chunkIs(k, object); k++ {
+		if r.chunkIs(k, dir) {
 			return true
 		}
 	}
@@ -218,20 +214,20 @@ func (r *reader) placeNext(k int) bool {
 // inverts reports whether the places from k to next are those of the noun after them: "to my left
 // is the box".
 func (r *reader) inverts(k, next int, s *subject, run []chunk) bool {
-	if s.noun != nil && k > 0 && r.chunks[k-1].class == be && !run[len(run)-1].part {
+	if s.noun != nil && r.chunkIs(k-1, be) && !run[len(run)-1].part {
 		return false
 	}
 	verb, mark := false, false
 	for m := next; m < len(r.chunks); m++ {
 		switch r.chunks[m].class {
 		case object:
-			return s.noun == nil || verb && !mark || s.fronted && k > 0 && r.chunks[k-1].class != object
+			return s.noun == nil || verb && !mark || s.fronted && k > 0 && !r.chunkIs(k-1, object)
 		case be, see, colon:
 			verb = true
 		case comma, and:
 			mark = true
 		case dir, but:
-			return s.noun == nil && r.chunks[m].class == dir
+			return s.noun == nil && r.chunkIs(m, dir)
 		}
 	}
 	return s.noun == nil

@@ -37,7 +37,7 @@ type thing struct {
 	label        int
 	said, denied place
 	exact        bool
-	fixed        int // the sentence that replaced what was said
+	fixed        int // the end of the sentence that replaced what was said
 }
 
 // reader reads a text sentence by sentence.
@@ -47,20 +47,21 @@ type reader struct {
 	things []thing
 	chunks []chunk  // of the sentence
 	seen   []string // sentences
-	turn   int      // number of the sentence
+	begin  int      // of the sentence
+	end    int
 	clause
 
-	recent   []int           // what a pronoun stands for
-	listed   []int           // what former, latter, first and second stand for
-	group    string          // the kind that "one" is of
-	plural   bool            // the text names several of it
-	topic    *chunk          // the noun of a question or a heading
-	front    []chunk         // the places of one
-	last     []chunk         // the places given last
-	held     []given         // of a question, until its answer
-	asking   bool            // the sentence is a question
-	replace  bool            // what is said replaces what was said
-	numbered map[int]*[2]int // rows and columns, from 1
+	recent   []int          // what a pronoun stands for
+	listed   []int          // what former, latter, first and second stand for
+	group    string         // the kind that "one" is of
+	plural   bool           // the text names several of it
+	topic    *chunk         // the noun of a question or a heading
+	front    []chunk        // the places of one
+	last     []chunk        // the places given last
+	held     []given        // of a question, until its answer
+	asking   bool           // the sentence is a question
+	replace  bool           // what is said replaces what was said
+	numbered map[int][2]int // rows and columns, from 1
 }
 
 // readers are kept for their memory.
@@ -73,18 +74,15 @@ func Read(text string, names Names, truth []reward.Relation) []reward.Relation {
 	defer readers.Put(r)
 	*r = reader{truth: truth, tokens: r.tokens, things: r.things[:0], chunks: r.chunks[:0], seen: r.seen[:0]}
 	r.tokens = tokenize(r.tokens[:0], plain.Text(text), names)
-	for i := 0; i < len(r.tokens); {
-		end := i
-		for end < len(r.tokens)-1 && end-i < maxSentence && !r.tokens[end].ends() {
-			end++
+	for r.end < len(r.tokens) {
+		for r.begin = r.end; r.end < len(r.tokens)-1 && r.end-r.begin < maxSentence && !r.tokens[r.end].ends(); {
+			r.end++
 		}
-		if end > i {
-			r.turn++
-			r.sentence(i, end)
+		if r.end > r.begin {
+			r.sentence()
 		}
-		i = max(end, i)
-		if r.tokens[i].ends() || i == end && end == len(r.tokens)-1 {
-			i++
+		if r.tokens[r.end].ends() || r.end == len(r.tokens)-1 {
+			r.end++
 		}
 	}
 	return r.relations()
@@ -93,7 +91,7 @@ func Read(text string, names Names, truth []reward.Relation) []reward.Relation {
 // maxSentence limits the words of a sentence; a longer one is read in pieces.
 const maxSentence = 200
 
-func (t *token) ends() bool { return t.class == stop || t.class == ask || t.class == line }
+func (t *token) ends() bool { return t.class.in(stop, ask, line) }
 
 // add returns a new thing, or the target if the state has one.
 func (r *reader) add(kind string, label int) int {
@@ -168,8 +166,8 @@ func (r *reader) started(k int) bool {
 // assert adds a place to what is said of a thing.
 func (r *reader) assert(k int, at place, isExact, denied bool) {
 	t := &r.things[k]
-	if r.replace && t.fixed != r.turn {
-		t.said, t.denied, t.exact, t.fixed = place{}, place{}, false, r.turn
+	if r.replace && t.fixed != r.end {
+		t.said, t.denied, t.exact, t.fixed = place{}, place{}, false, r.end
 	}
 	for a, v := range at {
 		if denied {
@@ -187,15 +185,15 @@ func (r *reader) relations() []reward.Relation {
 	for k := range r.things {
 		t := &r.things[k]
 		for a := range t.said {
-			if mine, its := r.numbered[player], r.numbered[k]; mine != nil && its != nil && mine[a] > 0 && its[a] > 0 {
+			if mine, its := r.numbered[player], r.numbered[k]; mine[a] > 0 && its[a] > 0 {
 				t.said[a] = [3]uint8{less, equal, after}[cmp.Compare(its[a], mine[a])+1]
 			}
-			if t.said[a] == 0 && t.denied[a]&(less|after) == less|after {
+			if t.said[a] == 0 && t.denied[a]&beside == beside {
 				t.said[a] = equal
 			}
 		}
 		for a, v := range t.said {
-			if o := t.said[1-a]; t.exact && v != 0 && v != equal && o != 0 && o != equal {
+			if t.exact && v&beside != 0 && t.said[1-a]&beside != 0 {
 				t.said[1], t.exact = 0, false // directly above and to the left
 			}
 			if t.exact && t.said[a] == 0 && (t.said[1-a] == less || t.said[1-a] == after) {

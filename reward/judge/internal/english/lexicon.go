@@ -75,6 +75,9 @@ const (
 	line   // the end of a line
 )
 
+// in reports whether a class is one of some.
+func (c class) in(classes ...class) bool { return slices.Contains(classes, c) }
+
 // classNames are the names of the classes in words.txt.
 var classNames = strings.Fields(
 	"? dir letter clock exact same level align axis along share more me we my poss pron its ordinal " +
@@ -86,6 +89,8 @@ const (
 	less  = 1 // above, left
 	after = 2 // below, right
 	equal = 4 // same row, same column
+
+	beside = less | after
 )
 
 // place holds the values of the two directions, vertical and horizontal.
@@ -96,7 +101,7 @@ type word struct {
 	class  class
 	at     place
 	n      int    // of a number
-	option string // "ref", "counted", "several"
+	option string // "ref", "counted", "several", "link", "region"
 }
 
 // phrase is what several words mean that start with the same two.

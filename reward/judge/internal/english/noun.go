@@ -36,56 +36,53 @@ type phraseOf struct {
 	ord, count                           int
 }
 
-// is reports whether the token k is before end and of one of some classes.
-func (r *reader) is(k, end int, classes ...class) bool {
-	if k < 0 || k >= end {
-		return false
-	}
-	for _, c := range classes {
-		if r.tokens[k].class == c {
-			return true
-		}
-	}
-	return false
+// is reports whether the token k is before the end of the sentence and of one of some classes.
+func (r *reader) is(k int, classes ...class) bool {
+	return k >= 0 && k < r.end && r.tokens[k].class.in(classes...)
 }
 
-// text returns the token k as written, or "" from end on.
-func (r *reader) text(k, end int) string {
-	if k < end {
+// chunkIs is the same for the chunk k.
+func (r *reader) chunkIs(k int, classes ...class) bool {
+	return k >= 0 && k < len(r.chunks) && r.chunks[k].class.in(classes...)
+}
+
+// text returns the token k as written, or "" from the end of the sentence on.
+func (r *reader) text(k int) string {
+	if k < r.end {
 		return r.tokens[k].text
 	}
 	return ""
 }
 
 // nounAt reads the noun phrase at i; the next index is i if there is none.
-func (r *reader) nounAt(i, end int) (c chunk, next int) {
+func (r *reader) nounAt(i int) (c chunk, next int) {
 	c = chunk{class: object, at: i}
 	var p phraseOf
 	j := i
-	for ; j < end && r.beforeNoun(&p, j, end); j++ {
+	for ; j < r.end && r.beforeNoun(&p, j); j++ {
 	}
-	if j == end {
-		return r.oneOf(c, p, i, j, end)
+	if j == r.end {
+		return r.oneOf(c, p, i, j)
 	}
 	if p.void {
 		c.who = []int{foreign}
 	}
-	if inner, after := r.amongAt(j, end); after > 0 && p.ord > 0 { // the first of the holes
+	if inner, after := r.amongAt(j); after > 0 && p.ord > 0 { // the first of the holes
 		inner.who, inner.at = []int{r.find(inner.kind, p.ord)}, i
 		return inner, after
 	}
 	switch t := &r.tokens[j]; t.class {
 	case num:
-		if inner, after := r.amongAt(j+1, end); after > 0 {
+		if inner, after := r.amongAt(j + 1); after > 0 {
 			inner.who, inner.at = r.several(inner.kind, t.n), i
 			return inner, after
 		}
 	case my, its:
-		return r.ownedAt(c, i, j, end)
+		return r.ownedAt(c, i, j)
 	case me, we, pron, void:
-		return r.pronounAt(c, i, j, end)
+		return r.pronounAt(c, i, j)
 	case cell, axis:
-		return r.partAt(c, p, i, j, end)
+		return r.partAt(c, p, i, j)
 	case unknown:
 		if p.another {
 			break
@@ -94,15 +91,15 @@ func (r *reader) nounAt(i, end int) (c chunk, next int) {
 			return c, i
 		}
 		c.who = []int{foreign}
-		return r.possession(c, j+1, end)
+		return r.possession(c, j+1)
 	case object:
-		return r.thingAt(c, p, j, end)
+		return r.thingAt(c, p, j)
 	}
-	return r.oneOf(c, p, i, j, end)
+	return r.oneOf(c, p, i, j)
 }
 
 // beforeNoun reads a word before the noun, and reports whether the token j is one.
-func (r *reader) beforeNoun(p *phraseOf, j, end int) bool {
+func (r *reader) beforeNoun(p *phraseOf, j int) bool {
 	switch t := &r.tokens[j]; t.class {
 	case det, both:
 		p.named = true
@@ -113,22 +110,22 @@ func (r *reader) beforeNoun(p *phraseOf, j, end int) bool {
 	case no:
 		p.void, p.indef = true, true
 	case ordinal, last:
-		if r.is(j+1, end, comma) {
+		if r.is(j+1, comma) {
 			return false // first, …
 		}
 		if p.ord = t.n; t.class == last {
 			p.ord = max(len(r.listed), 2)
 		}
 	case num:
-		if _, after := r.amongAt(j+1, end); after > 0 || !r.leadsToObject(j+1, end) {
+		if _, after := r.amongAt(j + 1); after > 0 || !r.leadsToObject(j+1) {
 			return false
 		}
 		p.count, p.counted = t.n, true
 	case my:
-		p.named = p.named || r.leadsToObject(j+1, end)
-		return r.leadsToObject(j+1, end) && !r.is(j+1, end, me)
+		p.named = p.named || r.leadsToObject(j+1)
+		return r.leadsToObject(j+1) && !r.is(j+1, me)
 	case unknown:
-		return r.leadsToObject(j, end)
+		return r.leadsToObject(j)
 	default:
 		return false
 	}
@@ -136,10 +133,10 @@ func (r *reader) beforeNoun(p *phraseOf, j, end int) bool {
 }
 
 // ownedAt reads "my position", "its row" and "my list".
-func (r *reader) ownedAt(c chunk, i, j, end int) (chunk, int) {
+func (r *reader) ownedAt(c chunk, i, j int) (chunk, int) {
 	mine := r.tokens[j].class == my
 	switch k := j + 1; {
-	case r.is(k, end, cell, axis):
+	case r.is(k, cell, axis):
 		if c.who = []int{player}; !mine {
 			c.who = r.recall(false)
 		}
@@ -147,7 +144,7 @@ func (r *reader) ownedAt(c chunk, i, j, end int) (chunk, int) {
 			c.axis = r.tokens[k].at
 		}
 		return c, k + 1
-	case mine && r.is(k, end, unknown) && !r.leadsToObject(k, end):
+	case mine && r.is(k, unknown) && !r.leadsToObject(k):
 		c.who = []int{foreign}
 		return c, k + 1
 	}
@@ -155,7 +152,7 @@ func (r *reader) ownedAt(c chunk, i, j, end int) (chunk, int) {
 }
 
 // pronounAt reads a pronoun or a word for the player; what stands for nothing known is no noun.
-func (r *reader) pronounAt(c chunk, i, j, end int) (chunk, int) {
+func (r *reader) pronounAt(c chunk, i, j int) (chunk, int) {
 	t := &r.tokens[j]
 	switch t.class {
 	case me:
@@ -163,7 +160,7 @@ func (r *reader) pronounAt(c chunk, i, j, end int) (chunk, int) {
 	case we:
 		c.who = append([]int{player}, r.recent...)
 	case void:
-		if inner, after := r.amongAt(j+1, end); after > 0 { // none of the holes
+		if inner, after := r.amongAt(j + 1); after > 0 { // none of the holes
 			j, c.kind = after-1, inner.kind
 		}
 		c.who = []int{foreign}
@@ -172,30 +169,30 @@ func (r *reader) pronounAt(c chunk, i, j, end int) (chunk, int) {
 			c.who = r.recall(t.option == "several")
 		}
 	}
-	if len(c.who) == 0 || j > i && t.class != me && t.class != void {
+	if len(c.who) == 0 || j > i && !t.class.in(me, void) {
 		return c, i
 	}
-	return r.possession(c, j+1, end)
+	return r.possession(c, j+1)
 }
 
 // partAt reads "the position of the box" and "the row of the player".
-func (r *reader) partAt(c chunk, p phraseOf, i, j, end int) (chunk, int) {
-	t, link := &r.tokens[j], r.text(j+1, end)
-	if (p.named || j == i) && r.is(j+1, end, of) && (link == "of" || link == "to" && t.class == cell) {
-		if inner, after := r.nounAt(j+2, end); after > j+2 {
+func (r *reader) partAt(c chunk, p phraseOf, i, j int) (chunk, int) {
+	t, link := &r.tokens[j], r.text(j+1)
+	if (p.named || j == i) && r.is(j+1, of) && (link == "of" || link == "to" && t.class == cell) {
+		if inner, after := r.nounAt(j + 2); after > j+2 {
 			if inner.at = i; t.class == axis {
 				inner.axis = t.at
 			}
 			return inner, after
 		}
 	}
-	return r.oneOf(c, p, i, j, end)
+	return r.oneOf(c, p, i, j)
 }
 
 // amongAt reads "of the holes" after a number; the next index is 0 if there is nothing of the kind.
-func (r *reader) amongAt(i, end int) (chunk, int) {
-	if r.text(i, end) == "of" && !r.is(i+1, end, my) {
-		for k := i + 1; k < min(i+4, end); k++ {
+func (r *reader) amongAt(i int) (chunk, int) {
+	if r.text(i) == "of" && !r.is(i+1, my) {
+		for k := i + 1; k < min(i+4, r.end); k++ {
 			if t := &r.tokens[k]; t.class == object && t.many {
 				return chunk{class: object, kind: t.kind}, k + 1
 			}
@@ -205,8 +202,8 @@ func (r *reader) amongAt(i, end int) (chunk, int) {
 }
 
 // leadsToObject reports whether the name of an object follows, perhaps after adjectives.
-func (r *reader) leadsToObject(i, end int) bool {
-	for n := 0; i < end && n < 4; i, n = i+1, n+1 {
+func (r *reader) leadsToObject(i int) bool {
+	for n := 0; i < r.end && n < 4; i, n = i+1, n+1 {
 		switch t := &r.tokens[i]; t.class {
 		case object:
 			return true
@@ -221,14 +218,14 @@ func (r *reader) leadsToObject(i, end int) bool {
 }
 
 // thingAt reads the name of an object at j, with a number or letter after it.
-func (r *reader) thingAt(c chunk, p phraseOf, j, end int) (chunk, int) {
+func (r *reader) thingAt(c chunk, p phraseOf, j int) (chunk, int) {
 	t, label, next := &r.tokens[j], p.ord, j+1
 	switch {
-	case r.is(next, end, num) && t.many && r.is(next+1, end, and) && r.is(next+2, end, num): // holes 1 and 2
+	case r.is(next, num) && t.many && r.is(next+1, and) && r.is(next+2, num): // holes 1 and 2
 		c.kind, c.many = t.kind, 2
 		c.who = []int{r.find(t.kind, r.tokens[next].n), r.find(t.kind, r.tokens[next+2].n)}
 		return c, next + 3
-	case r.is(next, end, num) && !r.is(next+1, end, dir, unit, axis, cell, exact):
+	case r.is(next, num) && !r.is(next+1, dir, unit, axis, cell, exact):
 		label, next = r.tokens[next].n, next+1
 	}
 	c.kind = t.kind
@@ -239,11 +236,11 @@ func (r *reader) thingAt(c chunk, p phraseOf, j, end int) (chunk, int) {
 		c.who = r.chunks[len(r.chunks)-2].who // the box, a crate, …
 	case len(c.who) > 0: // no hole
 		r.recent = []int{r.find(t.kind, label)}
-	case bare && !r.only(t.kind) && !r.is(next, end, be) && r.spoken(r.find(t.kind, 0)),
-		one && r.count(t.kind) > 1 && p.named && r.spoken(r.find(t.kind, 0)) && r.placeFollows(next, end),
+	case bare && !r.only(t.kind) && !r.is(next, be) && r.spoken(r.find(t.kind, 0)),
+		one && r.count(t.kind) > 1 && p.named && r.spoken(r.find(t.kind, 0)) && r.placeFollows(next),
 		p.count == 1 && one, p.another, p.indef && one:
 		c.who = []int{r.add(t.kind, 0)} // hole: left, hole: right
-		c.loose = r.text(next, end) == "each"
+		c.loose = r.text(next) == "each"
 	case p.count > 1 || t.many && !p.named:
 		c.loose, c.many = p.count == 0, max(p.count, 1)
 		c.who = r.several(t.kind, c.many)
@@ -252,19 +249,19 @@ func (r *reader) thingAt(c chunk, p phraseOf, j, end int) (chunk, int) {
 	default:
 		c.who = []int{r.find(t.kind, label)}
 	}
-	return r.possession(c, next, end)
+	return r.possession(c, next)
 }
 
 // placeFollows reports whether a phrase for a place starts at i.
-func (r *reader) placeFollows(i, end int) bool {
-	_, next := r.placeAt(i, end)
+func (r *reader) placeFollows(i int) bool {
+	_, next := r.placeAt(i)
 	return next > i
 }
 
 // apposed reports whether a comma after a noun of a kind is the last chunk.
 func (r *reader) apposed(kind string) bool {
 	n := len(r.chunks)
-	return n > 1 && r.chunks[n-1].class == comma && r.chunks[n-2].class == object && r.chunks[n-2].kind == kind
+	return r.chunkIs(n-1, comma) && r.chunkIs(n-2, object) && r.chunks[n-2].kind == kind
 }
 
 // spoken reports whether the text speaks of a thing already.
@@ -278,27 +275,27 @@ func (r *reader) spoken(k int) bool {
 }
 
 // possession reads "'s row", "spot" and "row" after a noun.
-func (r *reader) possession(c chunk, j, end int) (chunk, int) {
+func (r *reader) possession(c chunk, j int) (chunk, int) {
 	k := j
-	if r.is(k, end, poss) {
-		if k++; !r.is(k, end, axis, cell) {
+	if r.is(k, poss) {
+		if k++; !r.is(k, axis, cell) {
 			return c, j
 		}
 		if r.tokens[k].class == axis {
 			c.axis, k = r.tokens[k].at, k+1
 		}
 	}
-	for r.is(k, end, cell) || r.text(k, end) == "each" {
+	for r.is(k, cell) || r.text(k) == "each" {
 		k++
 	}
 	return c, k
 }
 
 // oneOf reads "one", "two", "another", "the other one" and "the first" where no name follows.
-func (r *reader) oneOf(c chunk, p phraseOf, i, j, end int) (chunk, int) {
-	single := r.text(j, end) == "one"
+func (r *reader) oneOf(c chunk, p phraseOf, i, j int) (chunk, int) {
+	single := r.text(j) == "one"
 	switch k := j; {
-	case j > i && p.ord > 0 && len(r.listed) >= max(p.ord, 2) && !r.is(j, end, axis, cell):
+	case j > i && p.ord > 0 && len(r.listed) >= max(p.ord, 2) && !r.is(j, axis, cell):
 		c.who = []int{r.listed[p.ord-1]}
 		if single {
 			k++
@@ -307,8 +304,8 @@ func (r *reader) oneOf(c chunk, p phraseOf, i, j, end int) (chunk, int) {
 	case r.group == "" || r.only(r.group):
 		return c, i
 	}
-	before := r.is(i-1, end, stop, ask, line, comma, colon) || i == 0 || r.is(i-1, end, and) && len(r.recent) == 1
-	single = single && (!r.is(j+1, end, dir, unit, axis, cell) || r.plural && before && r.is(j+1, end, dir))
+	before := r.is(i-1, stop, ask, line, comma, colon) || i == 0 || r.is(i-1, and) && len(r.recent) == 1
+	single = single && (!r.is(j+1, dir, unit, axis, cell) || r.plural && before && r.is(j+1, dir))
 	switch {
 	case single, j > i && (p.another || p.ord > 0 && r.plural):
 		if c.who = []int{foreign}; !p.another || !p.named || r.plural { // which one "the other" is, is not known

@@ -16,28 +16,28 @@ type clause struct {
 	travel   bool // after a verb of motion
 }
 
-// sentence reads the tokens from i to end, the mark that ends it.
-func (r *reader) sentence(i, end int) {
-	ends := r.tokens[end].class
-	if r.repeats(i, end) {
+// sentence reads the tokens from begin to end, the mark that ends it.
+func (r *reader) sentence() {
+	ends := r.tokens[r.end].class
+	if r.repeats() {
 		return
 	}
 	wasAsking, held := r.asking, r.held
 	r.asking, r.held = false, nil
 	switch {
 	case ends == ask:
-	case r.is(i, end, yes):
+	case r.is(r.begin, yes):
 		for _, h := range held {
 			r.give(h.noun, h.run)
 		}
-	case r.is(i, end, no) && (i+1 == end || r.is(i+1, end, comma, dir)):
+	case r.is(r.begin, no) && (r.begin+1 == r.end || r.is(r.begin+1, comma, dir)):
 		if r.replace = !wasAsking; wasAsking && len(held) > 0 {
 			r.topic = &held[0].noun
 		}
 	}
 	r.asking = ends == ask
-	silent := r.silences(i, end)
-	r.cut(i, end)
+	silent := r.silences()
+	r.cut()
 	for k := range r.chunks {
 		for _, s := range silent {
 			c := &r.chunks[k]
@@ -50,14 +50,14 @@ func (r *reader) sentence(i, end int) {
 }
 
 // repeats reports whether a sentence was read before, about the same if it has a pronoun.
-func (r *reader) repeats(i, end int) bool {
+func (r *reader) repeats() bool {
 	if r.topic != nil || r.front != nil {
 		return false
 	}
 	var b strings.Builder
-	for k := i; k < end; k++ {
+	for k := r.begin; k < r.end; k++ {
 		b.WriteString(r.tokens[k].text + " ")
-		if r.is(k, end, pron) {
+		if r.is(k, pron) {
 			b.WriteString(fmt.Sprint(r.recent))
 		}
 	}
@@ -74,18 +74,18 @@ func (r *reader) repeats(i, end int) bool {
 // maxSeen limits the sentences that are remembered.
 const maxSeen = 256
 
-// cut splits the tokens from i to end into chunks.
-func (r *reader) cut(i, end int) {
+// cut splits the tokens of the sentence into chunks.
+func (r *reader) cut() {
 	r.chunks, r.clause = r.chunks[:0], clause{base: player}
-	for k := i; k < end; {
+	for k := r.begin; k < r.end; {
 		next := k
-		for _, rule := range [...]func(i, k, end int) int{r.baseAt, r.positionAt, r.onAt, r.spotAt, r.nameAt, r.nearAt, r.equalAt} {
-			if next = rule(i, k, end); next > k {
+		for _, rule := range [...]func(k int) int{r.baseAt, r.positionAt, r.onAt, r.spotAt, r.nameAt, r.nearAt, r.equalAt} {
+			if next = rule(k); next > k {
 				break
 			}
 		}
 		if next == k {
-			r.word(k, end)
+			r.word(k)
 			next++
 		}
 		k = next
@@ -93,60 +93,58 @@ func (r *reader) cut(i, end int) {
 }
 
 // baseAt reads "relative to me," and "from the hole", which the places after it are relative to.
-func (r *reader) baseAt(i, k, end int) int {
-	if k > i && !r.is(k-1, end, comma, but, and) || !r.is(k, end, of, from) {
+func (r *reader) baseAt(k int) int {
+	if k > r.begin && !r.is(k-1, comma, but, and) || !r.is(k, of, from) {
 		return k
 	}
-	if c, next := r.amongAt(k, end); next > 0 && r.is(next, end, comma) {
+	if c, next := r.amongAt(k); next > 0 && r.is(next, comma) {
 		r.group, r.plural = c.kind, true // of the two boxes, one is …
 		return next
 	}
 	t := &r.tokens[k]
-	c, next := r.nounAt(k+1, end)
-	marked := r.is(next, end, comma, colon)
+	c, next := r.nounAt(k + 1)
+	marked := r.is(next, comma, colon)
 	if next == k+1 || t.class == of && (t.text == "as" || t.text == "of") || !marked && (t.text == "to" || t.text == "with") {
 		return k
 	}
 	r.base = c.who[0]
-	if r.text(next, end) == "to" {
-		_, after := r.nounAt(next+1, end)
+	if r.text(next) == "to" {
+		_, after := r.nounAt(next + 1)
 		r.leads = after > next+1
 	}
 	return next
 }
 
 // positionAt reads a position of the last noun: a pair in brackets, or the number of a row or column.
-func (r *reader) positionAt(_, k, end int) int {
+func (r *reader) positionAt(k int) int {
 	set := func(a, n int) {
 		if r.numbered == nil {
-			r.numbered = map[int]*[2]int{}
+			r.numbered = map[int][2]int{}
 		}
-		who := r.speaker()
-		if r.numbered[who] == nil {
-			r.numbered[who] = new([2]int)
-		}
-		r.numbered[who][a] = n + 1
+		at := r.numbered[r.speaker()]
+		at[a] = n + 1
+		r.numbered[r.speaker()] = at
 	}
 	t := &r.tokens[k]
 	switch n := len(r.chunks); {
-	case t.class == comma && r.is(k+1, end, num) && r.is(k+2, end, comma) && r.is(k+3, end, num) && (t.text == "(" || t.text == "["):
+	case t.class == comma && r.is(k+1, num) && r.is(k+2, comma) && r.is(k+3, num) && (t.text == "(" || t.text == "["):
 		set(0, r.tokens[k+1].n)
 		set(1, r.tokens[k+3].n)
 		return k + 4
-	case t.class == ordinal && r.is(k+1, end, axis):
+	case t.class == ordinal && r.is(k+1, axis):
 		set(r.tokens[k+1].at.axis(), t.n)
 		return k + 2
 	case t.class == axis:
 		m := k + 1
-		for r.is(m, end, colon, be, cell) {
+		for r.is(m, colon, be, cell) {
 			m++
 		}
-		if r.is(m, end, num) && !r.is(m+1, end, dir, unit, cell, exact) {
+		if r.is(m, num) && !r.is(m+1, dir, unit, cell, exact) {
 			set(t.at.axis(), r.tokens[m].n)
 			return m + 1
 		}
-	case t.class == num && n > 1 && (r.chunks[n-1].class == be || r.chunks[n-1].class == colon) && r.chunks[n-2].axis != (place{}):
-		if !r.is(k+1, end, dir, unit, axis, cell, exact) {
+	case t.class == num && n > 1 && r.chunkIs(n-1, be, colon) && r.chunks[n-2].axis != (place{}):
+		if !r.is(k+1, dir, unit, axis, cell, exact) {
 			set(r.chunks[n-2].axis.axis(), t.n)
 			return k + 1
 		}
@@ -163,9 +161,9 @@ func (p place) axis() int {
 }
 
 // onAt reads "on the target" of the player.
-func (r *reader) onAt(_, k, end int) int {
-	if r.text(k, end) == "on" && r.speaker() == player {
-		if n, next := r.nounAt(k+1, end); next > k+1 && n.who[0] >= 0 && n.axis == (place{}) && !r.is(next, end, poss) {
+func (r *reader) onAt(k int) int {
+	if r.text(k) == "on" && r.speaker() == player {
+		if n, next := r.nounAt(k + 1); next > k+1 && n.who[0] >= 0 && n.axis == (place{}) && !r.is(next, poss) {
 			r.chunks = append(r.chunks, chunk{class: dir, at: k, place: place{equal, equal}, ref: n.who[0], plain: true, denied: r.denied})
 			return next
 		}
@@ -174,11 +172,11 @@ func (r *reader) onAt(_, k, end int) int {
 }
 
 // spotAt reads a phrase for a place.
-func (r *reader) spotAt(_, k, end int) int {
-	if _, one := r.oneOf(chunk{}, phraseOf{}, k, k, end); one > k {
+func (r *reader) spotAt(k int) int {
+	if _, one := r.oneOf(chunk{}, phraseOf{}, k, k); one > k {
 		return k
 	}
-	c, next := r.placeAt(k, end)
+	c, next := r.placeAt(k)
 	if next > k {
 		c.denied, c.travel = r.denied, r.travel
 		if c.ref >= 0 && r.speaker() == player && (len(r.recent) == 0 || r.recent[0] != player) {
@@ -190,24 +188,24 @@ func (r *reader) spotAt(_, k, end int) int {
 }
 
 // nameAt reads a noun phrase.
-func (r *reader) nameAt(_, k, end int) int {
-	c, next := r.nounAt(k, end)
+func (r *reader) nameAt(k int) int {
+	c, next := r.nounAt(k)
 	if next == k {
 		return k
 	}
 	for m := len(r.chunks) - 1; m >= 0 && r.denied && r.chunks[m].at > r.deniedAt; m-- {
-		r.denied = r.chunks[m].class != dir
+		r.denied = !r.chunkIs(m, dir)
 	}
 	switch {
-	case r.is(k, end, pron) && r.is(next, end, see): // it has a box
-	case r.is(k, end, det) && r.is(k+1, end, other) && next == k+2 && r.is(next, end, comma): // the other, the target
-	case c.who[0] == player && c.axis == (place{}) && !r.acts(k, next, end):
-		r.observer = r.observer || r.is(k, end, det) && r.is(next, end, see)
+	case r.is(k, pron) && r.is(next, see): // it has a box
+	case r.is(k, det) && r.is(k+1, other) && next == k+2 && r.is(next, comma): // the other, the target
+	case c.who[0] == player && c.axis == (place{}) && !r.acts(k, next):
+		r.observer = r.observer || r.is(k, det) && r.is(next, see)
 	default:
-		r.travel = r.travel && r.is(k-1, end, motion)
+		r.travel = r.travel && r.is(k-1, motion)
 		if c.who[0] != player {
 			r.name(&c)
-		} else if r.is(k, end, det) && r.speaker() == nothing && r.base == player {
+		} else if r.is(k, det) && r.speaker() == nothing && r.base == player {
 			r.recent = c.who // the player, to whom "it" may refer
 		}
 		r.chunks = append(r.chunks, c)
@@ -216,18 +214,18 @@ func (r *reader) nameAt(_, k, end int) int {
 }
 
 // nearAt reads "next to the box" and "near the top", which state no direction.
-func (r *reader) nearAt(_, k, end int) int {
-	if !r.is(k, end, near) || r.text(k, end) == "between" {
+func (r *reader) nearAt(k int) int {
+	if !r.is(k, near) || r.text(k) == "between" {
 		return k
 	}
-	if r.is(k+1, end, det) && r.is(k+2, end, dir) {
+	if r.is(k+1, det) && r.is(k+2, dir) {
 		return k + 3
 	}
 	first := k + 1
-	for r.is(first, end, of) {
+	for r.is(first, of) {
 		first++
 	}
-	c, next := r.nounAt(first, end)
+	c, next := r.nounAt(first)
 	if next == first {
 		return k
 	}
@@ -239,11 +237,11 @@ func (r *reader) nearAt(_, k, end int) int {
 }
 
 // equalAt reads "the same as mine" after "its row is".
-func (r *reader) equalAt(_, k, end int) int {
-	for m := len(r.chunks) - 1; r.is(k, end, same) && m >= max(0, len(r.chunks)-3); m-- {
+func (r *reader) equalAt(k int) int {
+	for m := len(r.chunks) - 1; r.is(k, same) && m >= max(0, len(r.chunks)-3); m-- {
 		if a := r.chunks[m].axis; a != (place{}) {
 			c := chunk{class: dir, at: k, ref: nothing, place: a, plain: true, denied: r.denied}
-			next := r.reference(&c, k+1, end)
+			next := r.reference(&c, k+1)
 			r.chunks = append(r.chunks, c)
 			return next
 		}
@@ -252,13 +250,13 @@ func (r *reader) equalAt(_, k, end int) int {
 }
 
 // word reads a token that is part of no phrase.
-func (r *reader) word(k, end int) {
+func (r *reader) word(k int) {
 	t := &r.tokens[k]
 	switch t.class {
 	case not:
 		r.denied, r.deniedAt = true, k
 	case no:
-		r.denied, r.deniedAt = r.denied || r.is(k+1, end, dir), k
+		r.denied, r.deniedAt = r.denied || r.is(k+1, dir), k
 	case motion:
 		r.travel, r.denied = true, false
 	case but, fix, colon:
@@ -273,7 +271,7 @@ func (r *reader) word(k, end int) {
 // speaker returns the first that the last noun names: nothing without one.
 func (r *reader) speaker() int {
 	for k := len(r.chunks) - 1; k >= 0; k-- {
-		if r.chunks[k].class == object {
+		if r.chunkIs(k, object) {
 			return r.chunks[k].who[0]
 		}
 	}
@@ -281,20 +279,20 @@ func (r *reader) speaker() int {
 }
 
 // acts reports whether the player at i is placed, rather than an observer or a mover.
-func (r *reader) acts(i, next, end int) bool {
+func (r *reader) acts(i, next int) bool {
 	switch {
-	case next == end, r.is(i-1, end, be):
-		return r.is(i-1, end, be)
-	case r.is(i-1, end, from, of):
+	case next == r.end, r.is(i-1, be):
+		return r.is(i-1, be)
+	case r.is(i-1, from, of):
 		return false
-	case r.is(next, end, be, share, colon, axis), r.text(next, end) == "(", r.text(next, end) == "[":
+	case r.is(next, be, share, colon, axis), r.text(next) == "(", r.text(next) == "[":
 		return true
-	case r.text(next, end) == "on", r.is(next, end, and, comma):
-		if _, after := r.nounAt(next+1, end); after > next+1 {
+	case r.text(next) == "on", r.is(next, and, comma):
+		if _, after := r.nounAt(next + 1); after > next+1 {
 			return true
 		}
 	}
-	return r.placeFollows(next, end)
+	return r.placeFollows(next)
 }
 
 // name records what a noun names, for pronouns.
@@ -306,7 +304,7 @@ func (r *reader) name(c *chunk) {
 	switch {
 	case c.who[0] < 0:
 		return
-	case n > 1 && (r.chunks[n-1].class == and || r.chunks[n-1].class == comma) && r.chunks[n-2].class == object && r.chunks[n-2].who[0] >= 0:
+	case r.chunkIs(n-1, and, comma) && r.chunkIs(n-2, object) && r.chunks[n-2].who[0] >= 0:
 		r.recent = append(r.recent[:len(r.recent):len(r.recent)], c.who...)
 		r.listed = r.recent
 		return

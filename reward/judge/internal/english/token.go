@@ -102,11 +102,11 @@ func inContext(tokens []token) []token {
 		if i+2 < len(tokens) {
 			second = &tokens[i+2]
 		}
-		starts := before.class == stop || before.class == line
+		starts := before.class.in(stop, line)
 		switch {
 		case t.class == skip, starts && (t.class == line || t.class == comma && t.text != "(" && t.text != "[" ||
 			t.class == indefinite && next.text == ")"),
-			t.text == "either" && (next.class == stop || next.class == comma || before.class == not), t.class == stop &&
+			t.text == "either" && (next.class.in(stop, comma) || before.class == not), t.class == stop &&
 				before.class == comma && before.text == "":
 			continue
 		case t.class == num && (starts || before.text == "(") && (next.text == "." || next.text == ")"):
@@ -116,7 +116,7 @@ func inContext(tokens []token) []token {
 		case t.class == its && (next.option == "ref" || next.class == exact && second.option == "ref"):
 			t.class = pron // its above me
 		case t.class == letter:
-			if t.class = unknown; before.class == num || before.class == colon || before.class == dir || next.class == of ||
+			if t.class = unknown; before.class.in(num, colon, dir) || next.class == of ||
 				next.class == and && second.class == letter {
 				t.class = dir
 			}
