@@ -26,7 +26,7 @@ const (
 var ErrLimit = errors.New("too large to read")
 
 // Parse reads a text with at most one document. A byte order mark is skipped.
-func Parse(data []byte) (file *ast.File, err error) {
+func Parse(data []byte, options ...parser.Option) (file *ast.File, err error) {
 	defer func() { // the parser may panic on malformed input
 		if p := recover(); p != nil {
 			file, err = nil, fmt.Errorf("it cannot be parsed: %v", p)
@@ -42,7 +42,7 @@ func Parse(data []byte) (file *ast.File, err error) {
 	if deep(data) {
 		return nil, tooDeep()
 	}
-	if file, err = parser.ParseBytes(data, 0); err != nil {
+	if file, err = parser.ParseBytes(data, 0, options...); err != nil {
 		return nil, err
 	}
 	c := counter{anchors: map[string]int{}}

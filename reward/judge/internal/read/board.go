@@ -1,12 +1,13 @@
 package read
 
 import (
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"vagen/reward"
 	"vagen/reward/judge/internal/english"
-	"vagen/reward/judge/internal/plain"
 )
 
 // piece is the meaning of a symbol on a board.
@@ -109,27 +110,19 @@ func (b board) row(line string) ([]piece, bool) {
 	if line = strings.TrimFunc(line, pythonSpace); line != "" {
 		line = b.unnumbered(line)
 	}
-	if line == "" || strings.Trim(line, "+-=|: ") == "" && !strings.ContainsAny(line, b.symbols()) {
+	isPiece := func(r rune) bool { _, ok := b.pieces[r]; return ok }
+	if strings.Trim(line, "+-=|: ") == "" && !strings.ContainsFunc(line, isPiece) {
 		return nil, true
 	}
-	cells := 0
-	for _, r := range line { // most lines are not a map: check before allocating
-		if _, ok := b.pieces[r]; ok {
-			cells++
+	var row []piece
+	for _, r := range line {
+		if isPiece(r) {
+			row = append(row, b.pieces[r])
 		} else if !pythonSpace(r) && r != '|' && r != ',' {
 			return nil, false
 		}
 	}
-	if cells > maxSide {
-		return nil, false
-	}
-	row := make([]piece, 0, cells)
-	for _, r := range line {
-		if p, ok := b.pieces[r]; ok {
-			row = append(row, p)
-		}
-	}
-	return row, true
+	return row, len(row) <= maxSide
 }
 
 // unnumbered returns a line without the number of its row, and "" for the numbers of
@@ -158,18 +151,6 @@ func (b board) unnumbered(line string) string {
 		return ""
 	}
 	return rest
-}
-
-// symbols are the frame's characters that are symbols of this map.
-func (b board) symbols() string {
-	var s strings.Builder
-	for _, r := range "+-=|:" {
-		if _, ok := b.pieces[r]; ok {
-			s.WriteRune(r)
-		}
-	}
-	s.WriteByte(0) // never empty, so that ContainsAny has a set
-	return s.String()
 }
 
 // literalRows returns the lines of a map that is written as a list of rows.
@@ -267,21 +248,10 @@ func explained(entry, before, after string, b board) (rune, piece, bool) {
 	return 0, piece{}, false
 }
 
-// hasWord reports whether a symbol stands alone in a text.
-func hasWord(text, symbol string) bool {
-	for i := 0; ; {
-		k := strings.Index(text[i:], symbol)
-		if k < 0 {
-			return false
-		}
-		i += k + len(symbol)
-		if plain.WordEnds(text, i) && (i == len(symbol) || !isLetter(text[i-len(symbol)-1])) {
-			return true
-		}
-	}
+// hasWord reports whether a letter stands alone in a text.
+func hasWord(text, letter string) bool {
+	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) }), letter)
 }
-
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // meaning reads the words of a legend.
 func meaning(text string, b board) (piece, bool) {

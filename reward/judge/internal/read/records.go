@@ -1,10 +1,14 @@
 package read
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"vagen/internal/floats"
+	"vagen/internal/safeyaml"
 	"vagen/reward"
 	"vagen/reward/judge/internal/english"
 )
@@ -103,138 +107,68 @@ func unfenced(text string) string {
 	return strings.TrimSuffix(inner, "```")
 }
 
-// record is a line of YAML: its depth, whether it starts an item of a list, its key and
-// its value.
-type record struct {
-	indent     int
-	item       bool
-	key, value string
-}
-
-// yamlValue reads the part of YAML that a list of relations or positions needs: nested
-// mappings and lists, and values on one line. nil for any other text.
+// yamlValue reads nested mappings and lists in YAML, with a key on each line; nil for any other text.
 func yamlValue(text string) any {
 	text = unfenced(text)
-	if strings.IndexByte(text, ':') < 0 || len(text) > maxLiteral {
-		return nil
-	}
-	var lines []record
 	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, " \t\r\n")
-		body := strings.TrimLeft(line, " \t")
-		if body == "" || body == "---" {
-			continue
-		}
-		r := record{indent: len(line) - len(body)}
-		if after, ok := strings.CutPrefix(body, "- "); ok {
-			r.item = true
-			r.indent += 2
-			body = after
-		}
-		key, value, ok := strings.Cut(body, ":")
-		if !ok || len(lines) == maxRecords || strings.ContainsAny(key, " ,.()[]{}\t") && !r.item || value != "" &&
-			value[0] != ' ' {
+		if strings.IndexByte(line, ':') < 0 && strings.Trim(line, "- \t\r\n") != "" {
 			return nil
 		}
-		r.key, r.value = strings.Trim(key, `"'`+"`"), strings.TrimSpace(value)
-		lines = append(lines, r)
 	}
-	if len(lines) == 0 {
-		return nil
-	}
-	v, rest := yamlBlock(lines, 0)
-	if len(rest) > 0 {
-		return nil
-	}
-	return v
+	return yamlText(text)
 }
 
-// maxDepth limits how deep values are nested.
-const maxDepth = 6
+// tuples writes Python's as lists of YAML.
+var tuples = strings.NewReplacer("(", "[", ")", "]")
 
-// yamlBlock reads the lines of the first one's depth, with what is below them.
-func yamlBlock(lines []record, depth int) (any, []record) {
-	if depth == maxDepth {
-		return nil, nil
+// yamlText reads a value in YAML; nil for any other text.
+func yamlText(text string) any {
+	if len(text) > maxLiteral {
+		return nil
 	}
-	indent := lines[0].indent
-	var list []any
-	entry := make(map[string]any)
-	for first := true; len(lines) > 0 && lines[0].indent == indent; first = false {
-		l := lines[0]
-		if l.item && !first {
-			list, entry = append(list, entry), make(map[string]any)
-		} else if l.item {
-			list = []any{}
+	file, err := safeyaml.Parse([]byte(tuples.Replace(text)), parser.AllowDuplicateMapKey())
+	if err != nil || len(file.Docs) == 0 {
+		return nil
+	}
+	return yamlNode(file.Docs[0].Body)
+}
+
+func yamlNode(n ast.Node) any {
+	switch n := n.(type) {
+	case nil, *ast.NullNode:
+		return nil
+	case *ast.MappingNode:
+		return yamlPairs(n.Values)
+	case *ast.MappingValueNode:
+		return yamlPairs([]*ast.MappingValueNode{n})
+	case *ast.SequenceNode:
+		list := make([]any, len(n.Values))
+		for i, v := range n.Values {
+			list[i] = yamlNode(v)
 		}
-		lines = lines[1:]
-		for key, n := l.key, 2; ; n++ { // a key that occurs again is another object
-			if _, taken := entry[l.key]; !taken {
-				break
+		return list
+	}
+	text := n.GetToken().Value
+	if x, err := strconv.ParseFloat(text, 64); err == nil && floats.Finite(x) {
+		return x
+	}
+	return text
+}
+
+// yamlPairs returns a mapping. A key that occurs again is another object.
+func yamlPairs(pairs []*ast.MappingValueNode) map[string]any {
+	entry := make(map[string]any, len(pairs))
+	for _, p := range pairs {
+		name := p.Key.GetToken().Value
+		key, taken := name, true
+		for n := 2; taken; n++ {
+			if _, taken = entry[key]; taken {
+				key = name + "_" + strconv.Itoa(n)
 			}
-			l.key = key + "_" + strconv.Itoa(n)
 		}
-		if l.value == "" && len(lines) > 0 && (lines[0].indent > indent || lines[0].item && !l.item && list == nil &&
-			lines[0].indent == indent) {
-			entry[l.key], lines = yamlBlock(lines, depth+1)
-			continue
-		}
-		entry[l.key] = yamlScalar(l.value)
+		entry[key] = yamlNode(p.Value)
 	}
-	if list != nil {
-		return append(list, entry), lines
-	}
-	return entry, lines
-}
-
-// yamlScalar reads a value on one line: a number, words, or a list or mapping in brackets.
-func yamlScalar(s string) any {
-	if s == "" || s == "null" || s == "~" {
-		return nil
-	}
-	if n, err := strconv.ParseFloat(s, 64); err == nil {
-		return n
-	}
-	if s[0] == '[' || s[0] == '{' || s[0] == '(' {
-		var v any
-		if json.Unmarshal([]byte(toJSON(quoted(s))), &v) == nil {
-			return v
-		}
-	}
-	return strings.Trim(s, `"'`)
-}
-
-// quoted puts the bare words of a value in brackets between quotation marks.
-func quoted(s string) string {
-	var b strings.Builder
-	inside := byte(0)
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if inside != 0 || c == '"' || c == '\'' {
-			if inside == 0 {
-				inside = c
-			} else if inside == c {
-				inside = 0
-			}
-			b.WriteByte(c)
-			continue
-		}
-		end := i
-		for end < len(s) && (isLetter(s[end]) || s[end] == '_') {
-			end++
-		}
-		switch word := s[i:end]; word {
-		case "":
-			b.WriteByte(c)
-			continue
-		case "null", "true", "false":
-			b.WriteString(word)
-		default:
-			b.WriteString(strconv.Quote(word))
-		}
-		i = end - 1
-	}
-	return b.String()
+	return entry
 }
 
 // tableValue reads a table with one object in a row: its first line names the columns,
@@ -264,7 +198,10 @@ func tableValue(text string) any {
 		}
 		entry := make(map[string]any, len(cells))
 		for i, c := range cells {
-			entry[names[i]] = yamlScalar(strings.ToLower(strings.Trim(c, "*_`")))
+			c = strings.ToLower(strings.Trim(c, "*_`"))
+			if entry[names[i]] = yamlText(c); entry[names[i]] == nil {
+				entry[names[i]] = c
+			}
 		}
 		list = append(list, entry)
 	}
