@@ -12,8 +12,9 @@ import (
 // compared by the numbers in them.
 
 var (
-	listPattern   = regexp.MustCompile(`[(\[]\s*-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?)+\s*[)\]]`)
 	numberPattern = regexp.MustCompile(`-?\d+(?:\.\d+)?`)
+	// figurePattern matches a list of numbers in brackets, or a number elsewhere.
+	figurePattern = regexp.MustCompile(`[(\[]\s*-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?)+\s*[)\]]|-?\d+(?:\.\d+)?`)
 )
 
 // maxNumbers limits how many numbers are read from one text.
@@ -21,31 +22,19 @@ const maxNumbers = 256
 
 // numbers returns the lists of numbers in brackets and the single numbers
 // elsewhere.
-func numbers(text string) [][]float64 {
-	var all [][]float64
-	numbers := func(s string) (list []float64) {
-		for _, word := range numberPattern.FindAllString(s, maxNumbers) {
+func numbers(text string) (all [][]float64) {
+	for _, figure := range figurePattern.FindAllString(text, maxNumbers) {
+		var list []float64
+		for _, word := range numberPattern.FindAllString(figure, maxNumbers) {
 			v, err := strconv.ParseFloat(word, 64)
 			if err != nil {
 				v = math.Inf(1) // out of range: differs from every number of a state
 			}
 			list = append(list, v)
 		}
-		return list
+		all = append(all, list)
 	}
-	from := 0
-	single := func(s string) {
-		for _, v := range numbers(s) {
-			all = append(all, []float64{v})
-		}
-	}
-	for _, at := range listPattern.FindAllStringIndex(text, maxNumbers) {
-		single(text[from:at[0]])
-		all = append(all, numbers(text[at[0]:at[1]]))
-		from = at[1]
-	}
-	single(text[from:])
-	return all[:min(len(all), maxNumbers)]
+	return all
 }
 
 // compareNumbers is the F1 of the numbers of a text and a state. Single numbers must

@@ -3,6 +3,7 @@ package answer
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 )
 
@@ -102,47 +103,20 @@ func objects(s string) (out []map[string]any, others int, ok bool) {
 	return out, len(list) - len(out), true
 }
 
+// notNumbers matches strings, and Python's names of non-numbers outside them.
+var notNumbers = regexp.MustCompile(`(?s)"(?:\\.|[^"\\])*"?|NaN|-?Infinity`)
+
 // plainNumbers replaces Python's names of non-numbers outside strings by null.
 func plainNumbers(s string) string {
 	if !strings.Contains(s, "NaN") && !strings.Contains(s, "Infinity") {
 		return s
 	}
-	var b strings.Builder
-	for rest := s; rest != ""; {
-		if rest[0] == '"' {
-			end := quotedLen(rest)
-			b.WriteString(rest[:end])
-			rest = rest[end:]
-			continue
+	return notNumbers.ReplaceAllStringFunc(s, func(found string) string {
+		if found[0] == '"' {
+			return found
 		}
-		cut := false
-		for _, name := range []string{"NaN", "-Infinity", "Infinity"} {
-			if after, ok := strings.CutPrefix(rest, name); ok {
-				b.WriteString("null")
-				rest, cut = after, true
-				break
-			}
-		}
-		if !cut {
-			b.WriteByte(rest[0])
-			rest = rest[1:]
-		}
-	}
-	return b.String()
-}
-
-// quotedLen returns the length of the JSON string that s starts with, all of s
-// when it doesn't end.
-func quotedLen(s string) int {
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(s)
+		return "null"
+	})
 }
 
 // Outer reads a judge's answer as VAGEN next does: the text from the first

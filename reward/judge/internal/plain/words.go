@@ -56,10 +56,7 @@ func wordEnd(text string, i int) int {
 // contracted appends the parts of a word with an apostrophe, or of digits and a letter as in "2n".
 func contracted(dst []string, w string) []string {
 	at := strings.LastIndexByte(w, '\'')
-	digits := 0
-	for digits < len(w) && w[digits] >= '0' && w[digits] <= '9' {
-		digits++
-	}
+	digits := len(w) - len(strings.TrimLeft(w, "0123456789"))
 	switch {
 	case strings.HasSuffix(w, "n't"):
 		at = len(w) - len("n't")
