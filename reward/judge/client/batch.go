@@ -57,10 +57,7 @@ func (b *Batches) Complete(ctx context.Context, prompts []string) (answers []str
 		select {
 		case <-q.done:
 			answers[i], errs[i] = q.answer.Text, q.err
-			meter.add(func(u *Usage) {
-				u.PromptTokens += int64(len(q.answer.Context))
-				u.CompletionTokens += int64(len(q.answer.Tokens))
-			})
+			meter.add(Usage{PromptTokens: int64(len(q.answer.Context)), CompletionTokens: int64(len(q.answer.Tokens))})
 		case <-ctx.Done():
 			errs[i] = context.Cause(ctx)
 		}

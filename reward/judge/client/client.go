@@ -11,6 +11,7 @@ import (
 	"vagen/internal/clock"
 	"vagen/internal/origin"
 	"vagen/internal/retry"
+	"vagen/internal/silent"
 	"vagen/internal/unmade"
 	"vagen/policy"
 	"vagen/policy/chat"
@@ -59,13 +60,18 @@ func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
 	if s.KeyEnv != "" && origin.Unencrypted(block.JudgeURL) {
 		c.log.Warn("the judge's key is sent without encryption", "judge_base_url", block.JudgeURL)
 	}
-	c.address = block.JudgeURL + " " + block.JudgeModel
-	if s.Cache != "" {
-		if c.cache, err = openCache(s.Cache, int64(s.CacheMB)<<20); err != nil {
-			return nil, fmt.Errorf("client: judge.cache: %w", err)
-		}
+	return c, c.open(block.JudgeURL + " " + block.JudgeModel)
+}
+
+// open opens the cache of a block, if it names one, for the answers of an address.
+func (c *Client) open(address string) (err error) {
+	if c.address = address; c.service.Cache == "" {
+		return nil
 	}
-	return c, nil
+	if c.cache, err = openCache(c.service.Cache, int64(c.service.CacheMB)<<20); err != nil {
+		return fmt.Errorf("client: judge.cache: %w", err)
+	}
+	return nil
 }
 
 // Over asks a policy of this process, which has the given identity for the cache, instead of the service of a block:
@@ -86,13 +92,7 @@ func Over(
 	s.Retries, s.BreakerFailures = 0, 0 // another attempt would give the same answer
 	batches = &Batches{policy: p, most: s.Concurrency}
 	c = newClient(s, batches.Complete, log)
-	c.address = identity
-	if s.Cache != "" {
-		if c.cache, err = openCache(s.Cache, int64(s.CacheMB)<<20); err != nil {
-			return nil, nil, fmt.Errorf("client: judge.cache: %w", err)
-		}
-	}
-	return c, batches, nil
+	return c, batches, c.open(identity)
 }
 
 // options returns those of the model of a block.
@@ -123,20 +123,15 @@ func metered(p policy.Policy) judge.Completer {
 		own, used := policy.Meter(p)
 		defer func() {
 			u := used()
-			meter.add(func(sum *Usage) {
-				sum.PromptTokens, sum.CompletionTokens = sum.PromptTokens+u.PromptTokens, sum.CompletionTokens+u.CompletionTokens
-			})
+			meter.add(Usage{PromptTokens: u.PromptTokens, CompletionTokens: u.CompletionTokens})
 		}()
 		return policy.Ask(own, sampling)(ctx, prompts)
 	}
 }
 
 func newClient(s judge.Service, ask judge.Completer, log *slog.Logger) *Client {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	return &Client{
-		service: s, ask: ask, check: judge.CheckAnswer, log: log, logged: make(map[Cause]time.Time),
+		service: s, ask: ask, check: judge.CheckAnswer, log: silent.Log(log), logged: make(map[Cause]time.Time),
 		breaker: breaker{failures: s.BreakerFailures, pause: clock.Seconds(s.BreakerPause), now: time.Now},
 		backoff: retry.Doubling(time.Second/2, 8*time.Second),
 	}
@@ -165,12 +160,12 @@ func (c *Client) Complete(ctx context.Context, prompts []string) (answers []stri
 	}
 	answers, errs = make([]string, len(prompts)), make([]error, len(prompts))
 	meter, limited := meterOf(ctx)
-	meter.add(func(u *Usage) { u.Claims += len(prompts) })
+	meter.add(Usage{Claims: len(prompts)})
 	var open []int
 	for i, p := range prompts {
 		found := false
 		if answers[i], found = c.cached(p); found {
-			meter.add(func(u *Usage) { u.Cached++ })
+			meter.add(Usage{Cached: 1})
 		} else {
 			open = append(open, i)
 		}
@@ -193,7 +188,7 @@ func (c *Client) Complete(ctx context.Context, prompts []string) (answers []stri
 			if answers[i], lack = c.one(work, meter, prompts[i]); lack != nil {
 				errs[i] = lack
 				if ctx.Err() == nil {
-					meter.unscored(lack.Cause)
+					meter.add(Usage{Unscored: map[Cause]int{lack.Cause: 1}})
 					c.warn(lack)
 				}
 			}
@@ -248,7 +243,7 @@ func (c *Client) one(ctx context.Context, meter *Meter, prompt string) (string, 
 
 // send asks once and checks the answer.
 func (c *Client) send(ctx context.Context, meter *Meter, prompt string) (string, error) {
-	meter.add(func(u *Usage) { u.Attempts++ })
+	meter.add(Usage{Attempts: 1})
 	answers, errs, err := c.ask(ctx, []string{prompt})
 	switch {
 	case err != nil:

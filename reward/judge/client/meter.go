@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -86,14 +87,7 @@ func WithPart(ctx context.Context, whole *Meter) (context.Context, *Meter) {
 // nothing. The times of waiting are added, although they may have overlapped.
 func Add(ctx context.Context, u Usage) {
 	m, _ := meterOf(ctx)
-	m.add(func(sum *Usage) {
-		sum.PromptTokens, sum.CompletionTokens = sum.PromptTokens+u.PromptTokens, sum.CompletionTokens+u.CompletionTokens
-		sum.Claims, sum.Cached, sum.Attempts, sum.Waited = sum.Claims+u.Claims, sum.Cached+u.Cached, sum.Attempts+u.Attempts,
-			sum.Waited+u.Waited
-	})
-	for cause, n := range u.Unscored {
-		m.add(func(sum *Usage) { sum.count(cause, n) })
-	}
+	m.add(u)
 }
 
 // ErrUsage means that numbers cannot be a Usage.
@@ -143,9 +137,8 @@ func (m *Meter) Usage() Usage {
 	defer m.mu.Unlock()
 	u := m.usage
 	u.Waited = m.waited()
-	u.Unscored = make(map[Cause]int, len(m.usage.Unscored))
-	for cause, n := range m.usage.Unscored {
-		u.Unscored[cause] = n
+	if u.Unscored = maps.Clone(u.Unscored); u.Unscored == nil {
+		u.Unscored = map[Cause]int{}
 	}
 	return u
 }
@@ -157,26 +150,25 @@ func (m *Meter) waited() time.Duration {
 	return m.usage.Waited + time.Since(m.since)
 }
 
-func (m *Meter) add(f func(*Usage)) {
+func (m *Meter) add(u Usage) {
 	m.mu.Lock()
-	f(&m.usage)
+	sum := &m.usage
+	sum.Claims += u.Claims
+	sum.Cached += u.Cached
+	sum.Attempts += u.Attempts
+	sum.PromptTokens += u.PromptTokens
+	sum.CompletionTokens += u.CompletionTokens
+	sum.Waited += u.Waited
+	if sum.Unscored == nil {
+		sum.Unscored = map[Cause]int{}
+	}
+	for cause, n := range u.Unscored {
+		sum.Unscored[cause] += n
+	}
 	m.mu.Unlock()
 	if m.whole != nil {
-		m.whole.add(f)
+		m.whole.add(u)
 	}
-}
-
-// unscored counts a claim without a score.
-func (m *Meter) unscored(cause Cause) {
-	m.add(func(u *Usage) { u.count(cause, 1) })
-}
-
-// count adds claims without a score.
-func (u *Usage) count(cause Cause, n int) {
-	if u.Unscored == nil {
-		u.Unscored = make(map[Cause]int)
-	}
-	u.Unscored[cause] += n
 }
 
 // errBudget is the cause of a context that ended because a step's time was used up.
