@@ -2,7 +2,6 @@ package credit
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,8 +116,7 @@ type Alternative struct {
 // different policies played have different ones, unless they are equal word by word.
 func EpisodeSum(t store.Texts) string {
 	raw, _ := json.Marshal(t) // never fails for texts
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(raw))
 }
 
 // Path returns the file of an episode's result in a run's folder.

@@ -3,7 +3,6 @@ package credit
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,8 +160,7 @@ func (m *Measurement) fingerprint(t *rollout.Trajectory) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("credit: group %d, episode %d: %w", t.Group, t.Index, err)
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:]), nil
+	return fmt.Sprintf("%x", sha256.Sum256(raw)), nil
 }
 
 // writeJSON writes a file atomically.

@@ -142,11 +142,7 @@ func (b *Bisection) compareFacts(x, y *side) {
 	for _, s := range []*side{x, y} {
 		for _, l := range s.history.sessions {
 			if l.Kind == KindResume || len(l.Changed) > 0 {
-				text := fmt.Sprintf("%s: resumed after step %d", s.dir, l.Step)
-				if len(l.Changed) > 0 {
-					text += " with changed settings: " + strings.Join(l.Changed, "; ")
-				}
-				b.Sessions = append(b.Sessions, text)
+				b.Sessions = append(b.Sessions, fmt.Sprintf("%s: %s", s.dir, l.resumed()))
 			}
 		}
 	}

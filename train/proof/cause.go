@@ -11,6 +11,18 @@ import (
 // NotExplained is the cause when nothing that was recorded differs.
 const NotExplained = "not explained by what was recorded"
 
+// causes are the kinds of facts, the likeliest first, with how the facts of each begin.
+var causes = []struct {
+	name  string
+	facts []string
+}{
+	{"model", []string{"model", "critic", "reference", "adapter"}},
+	{"data", []string{"data.", "sft."}},
+	{"plugin or backend", []string{"plugin", "backend", "XLA_FLAGS", kernelsVariable}},
+	{"processor", []string{"platform", "processor family", "instruction sets"}},
+	{"code", []string{"version of "}},
+}
+
 // explain names the likely cause of the first difference.
 func (b *Bisection) explain() {
 	if b.First == nil {
@@ -24,23 +36,9 @@ func (b *Bisection) explain() {
 		b.Cause = "configuration: " + strings.Join(keys, "; ")
 		return
 	}
-	for _, kind := range []struct {
-		name string
-		is   func(what string) bool
-	}{
-		{"model", func(what string) bool {
-			return strings.HasPrefix(what, "model") || strings.HasPrefix(what, "critic") ||
-				strings.HasPrefix(what, "reference") || strings.HasPrefix(what, "adapter")
-		}},
-		{"data", func(what string) bool { return strings.HasPrefix(what, "data.") || strings.HasPrefix(what, "sft.") }},
-		{"plugin or backend", func(what string) bool { return what == "plugin" || what == "backend" || what == "XLA_FLAGS" }},
-		{"processor", func(what string) bool {
-			return what == "platform" || what == "processor family" || what == "instruction sets"
-		}},
-		{"code", func(what string) bool { return strings.HasPrefix(what, "version of ") }},
-	} {
+	for _, kind := range causes {
 		for _, f := range b.Facts {
-			if kind.is(f.What) {
+			if slices.ContainsFunc(kind.facts, func(prefix string) bool { return strings.HasPrefix(f.What, prefix) }) {
 				b.Cause = fmt.Sprintf("%s: %v", kind.name, f)
 				return
 			}

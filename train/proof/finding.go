@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/durable"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/rundir"
@@ -95,12 +97,12 @@ func (s *side) validation(file string) bool {
 
 // equalFiles reports whether two files have the same content.
 func equalFiles(p, q string) (bool, error) {
-	a, err := fileSum(p)
-	if err != nil {
-		return false, err
+	a, err1 := durable.SumOf(p)
+	b, err2 := durable.SumOf(q)
+	if err := cmp.Or(err1, err2); err != nil {
+		return false, fmt.Errorf("proof: %w", err)
 	}
-	b, err := fileSum(q)
-	return a == b, err
+	return a == b, nil
 }
 
 // trajectories reads a file of episodes. Images are compared by their names.

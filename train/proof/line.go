@@ -3,11 +3,11 @@ package proof
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"vagen/internal/regular"
 )
@@ -90,6 +90,15 @@ func decode(raw []byte) (Line, error) {
 	return l, nil
 }
 
+// resumed describes a resume.
+func (l *Line) resumed() string {
+	text := fmt.Sprintf("resumed after step %d", l.Step)
+	if len(l.Changed) > 0 {
+		text += " with changed settings: " + strings.Join(l.Changed, "; ")
+	}
+	return text
+}
+
 // Chain is the content of a chained file.
 type Chain struct {
 	Lines []Line // those that are valid and follow one another
@@ -153,8 +162,7 @@ func chained(line []byte) string {
 }
 
 func sum(raw []byte) string {
-	h := sha256.Sum256(raw)
-	return hex.EncodeToString(h[:])
+	return fmt.Sprintf("%x", sha256.Sum256(raw))
 }
 
 // short abbreviates a hash for messages.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"vagen/internal/durable"
 	"vagen/internal/regular"
@@ -194,11 +193,7 @@ func (r *Report) chain(c *Chain) {
 			"or the record was cut off after step %d", h.reached)
 	}
 	for _, s := range h.sessions[min(1, len(h.sessions)):] {
-		text := fmt.Sprintf("resumed after step %d", s.Step)
-		if len(s.Changed) > 0 {
-			text += " with changed settings: " + strings.Join(s.Changed, "; ")
-		}
-		r.Add("session", Passed, "%s", text)
+		r.Add("session", Passed, "%s", s.resumed())
 	}
 	if h.undone > 0 {
 		r.Add("session", Passed, "%d events were undone by resumes and rollbacks; %d results were computed again and are equal", h.undone, h.repeated)

@@ -12,18 +12,9 @@ import (
 	"slices"
 	"strings"
 
-	"vagen/internal/durable"
 	"vagen/internal/safetensors"
 	"vagen/train/rundir"
 )
-
-func fileSum(path string) (string, error) {
-	s, err := durable.SumOf(path)
-	if err != nil {
-		return "", fmt.Errorf("proof: %w", err)
-	}
-	return s.SHA256, nil
-}
 
 // compareWeights finds the first tensor that differs in the first checkpoint that both runs
 // have. Of checkpoints that were removed, the recorded hashes are compared.
