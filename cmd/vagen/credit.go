@@ -135,11 +135,8 @@ func turnList(text string) ([]int, error) {
 // measure opens the checkpoint and measures.
 func (o *creditFlags) measure(ctx context.Context, c *cli.Call) (table *credit.Table, source string, err error) {
 	r, err := replay.OpenCredit(ctx, c.Args[0], c.Args[1:], o.step, nil, c.Log)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, "", cli.Usagef("%w", err)
-	}
 	if err != nil {
-		return nil, "", err
+		return nil, "", asUsage(err, os.ErrNotExist)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if err := r.Set(o.set); err != nil {
@@ -161,10 +158,7 @@ func (o *creditFlags) measure(ctx context.Context, c *cli.Call) (table *credit.T
 		c.Log.Info("credit measured", "episodes", p.Episodes, "of", p.Of, "tokens", p.Tokens, "left", left.Round(time.Second))
 	}
 	table, err = r.Measure(ctx)
-	if errors.Is(err, credit.ErrOptions) {
-		err = cli.Usagef("%w", err)
-	}
-	return table, r.Source, err
+	return table, r.Source, asUsage(err, credit.ErrOptions)
 }
 
 // showTable writes a table as text.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -63,14 +62,11 @@ func (r *reading) load(ctx context.Context, path, against string) (episodes, oth
 
 func (r *reading) read(ctx context.Context, path string) ([]dataset.Episode, error) {
 	episodes, err := dataset.Load(ctx, path, r.base, r.options)
-	if errors.Is(err, dataset.ErrFile) || errors.Is(err, os.ErrNotExist) {
-		return nil, cli.Usagef("%w", err)
-	}
 	if !strings.EqualFold(filepath.Ext(path), ".parquet") {
 		legacy := len(episodes) == 0 || episodes[0].Legacy // a list has episodes
 		r.halved, r.listed = r.halved || legacy, r.listed || !legacy
 	}
-	return episodes, err
+	return episodes, asUsage(err, dataset.ErrFile, os.ErrNotExist)
 }
 
 func datasetBuild() *cli.Command {

@@ -51,11 +51,8 @@ were played, can be used, the exit code is 1.`,
 					return cli.Usagef("--format is %q, must be text, markdown or json", o.format)
 				}
 				e, err := o.prepare(ctx, c)
-				if errors.Is(err, config.ErrConfig) || errors.Is(err, os.ErrNotExist) {
-					return cli.Usagef("%w", err)
-				}
 				if err != nil {
-					return err
+					return asUsage(err, os.ErrNotExist)
 				}
 				defer func() { err = errors.Join(err, e.close()) }()
 				if *dry {

@@ -41,6 +41,7 @@ F1 is that of relations, equal in object and both directions. "paid more" counts
 descriptions that score higher than their label: what an agent could learn to exploit.
 "unread" counts claims without an answer that can be parsed. If a model gave no such
 answer at all, the exit code is 1.`,
+			JSON: "print JSON",
 			Setup: func(f *flag.FlagSet) cli.Run {
 				var o judgeEval
 				f.StringVar(&o.config, "config", "",
@@ -49,7 +50,6 @@ answer at all, the exit code is 1.`,
 				f.StringVar(&o.model, "model", "", "`name` of the model at that address")
 				f.StringVar(&o.keyEnv, "key-env", "", "environment `variable` with the key of the service")
 				f.IntVar(&o.limit, "limit", 0, "use only the first `n` descriptions; 0 uses all")
-				f.BoolVar(&o.json, "json", false, "print JSON")
 				return o.run
 			},
 		}},
@@ -59,7 +59,6 @@ answer at all, the exit code is 1.`,
 type judgeEval struct {
 	config, url, model, keyEnv string
 	limit                      int
-	json                       bool
 }
 
 func (o *judgeEval) run(ctx context.Context, c *cli.Call) error {
@@ -99,24 +98,24 @@ func (o *judgeEval) run(ctx context.Context, c *cli.Call) error {
 	}
 	c.Log.Info("descriptions scored", "n", len(set), "took", time.Since(began).Round(time.Millisecond))
 	usage := asked.Usage()
-	if err := o.print(c.Out, e, usage); err != nil {
+	if err := printEvaluation(c, e, usage); err != nil {
 		return err
 	}
 	return answered(usage)
 }
 
-// print writes the quality of a judge and what it was asked.
-func (o *judgeEval) print(w io.Writer, e *judge.Evaluation, usage client.Usage) error {
-	if o.json {
-		return json.NewEncoder(w).Encode(struct {
+// printEvaluation writes the quality of a judge and what it was asked.
+func printEvaluation(c *cli.Call, e *judge.Evaluation, usage client.Usage) error {
+	if c.AsJSON {
+		return json.NewEncoder(c.Out).Encode(struct {
 			*judge.Evaluation
 			Asked client.Usage `json:"asked"`
 		}{e, usage})
 	}
-	if err := printQuality(w, e); err != nil || usage.Claims == 0 {
+	if err := printQuality(c.Out, e); err != nil || usage.Claims == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d claims, %d answered from the cache, %d requests, %d without a valid answer %v\n",
+	_, err := fmt.Fprintf(c.Out, "\n%d claims, %d answered from the cache, %d requests, %d without a valid answer %v\n",
 		usage.Claims, usage.Cached, usage.Attempts, usage.Missing(), usage.Unscored)
 	return err
 }

@@ -63,11 +63,8 @@ $HF_ENDPOINT is the address of another hub, $HF_TOKEN gives access to private mo
 			return func(ctx context.Context, c *cli.Call) error {
 				o.Log = c.Log
 				dir, err := hub.Fetch(ctx, c.Args[0], o)
-				if errors.Is(err, hub.ErrID) {
-					return cli.Usagef("%w", err)
-				}
 				if err != nil {
-					return err
+					return asUsage(err, hub.ErrID)
 				}
 				_, err = fmt.Fprintln(c.Out, dir)
 				return err

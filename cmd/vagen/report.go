@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -66,10 +65,8 @@ func (r *report) write(c *cli.Call) error {
 	if err == nil {
 		err = r.Write(&page)
 	}
-	if errors.Is(err, view.ErrRun) {
-		return cli.Usagef("%w", err)
-	} else if err != nil {
-		return err
+	if err != nil {
+		return asUsage(err, view.ErrRun)
 	}
 	if err := durable.WriteFile(r.out, page.Bytes()); err != nil {
 		return fmt.Errorf("--out: %w", err)

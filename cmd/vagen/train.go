@@ -90,22 +90,14 @@ func dryRun(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options, 
 	return err
 }
 
-// followRank is vagen train on a rank other than 0.
-func followRank(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options, rank int) error {
-	fmt.Fprintf(c.Out, "rank %d of %d follows rank 0\n", rank, cfg.Model.Nodes)
-	if err := run.Follow(ctx, cfg, o); err != nil {
-		return asUsage(err)
-	}
-	return nil
-}
-
 func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options) (err error) {
 	rank, err := run.Rank(ctx, &cfg)
 	if err != nil {
 		return asUsage(err)
 	}
 	if rank > 0 {
-		return followRank(ctx, c, cfg, o, rank)
+		fmt.Fprintf(c.Out, "rank %d of %d follows rank 0\n", rank, cfg.Model.Nodes)
+		return asUsage(run.Follow(ctx, cfg, o))
 	}
 	r, err := run.Open(ctx, cfg, o)
 	if err != nil {

@@ -71,13 +71,10 @@ may take up to --drain-timeout.
 				} else {
 					err = worker.Work(ctx, o)
 				}
-				if errors.Is(err, queue.ErrOption) {
-					return cli.Usagef("%w", err)
-				}
 				if errors.Is(err, queue.ErrAccess) && o.Key == "" && o.KeyFile == "" && o.Creds == "" {
 					err = fmt.Errorf("%w: give --key-file, which the trainer's log names, or --key-env", err)
 				}
-				return err
+				return asUsage(err, queue.ErrOption)
 			}
 		},
 	}
