@@ -17,9 +17,10 @@ import (
 // user wrote is then an error, unless its value equals that of the default or the
 // preset. Settings of presets return to the default.
 
-// unreadSettings lists the settings of a configuration without effect.
-func (c *Config) unreadSettings(r Registries) []settings.Unused {
-	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r))
+// unreadSettings lists the settings of a configuration without effect. Those that skip names may be missing: to find
+// out who would read them costs most of the time.
+func (c *Config) unreadSettings(r Registries, skip func(key string) bool) []settings.Unused {
+	out := slices.Concat(c.unreadByEstimator(r, skip), c.unreadByLoss(r, skip))
 	noted := false
 	when := func(idle bool, by, why string, keys ...string) {
 		for _, key := range keys {
@@ -172,7 +173,7 @@ func (c *Config) idles(spec advantage.Spec, name string) (by, why string) {
 }
 
 // unreadByEstimator lists the hyperparameters that the estimator does not have, or that have no effect beside others.
-func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
+func (c *Config) unreadByEstimator(r Registries, skip func(key string) bool) []settings.Unused {
 	name := c.Algorithm.Estimator
 	spec, err := r.Estimators.Describe(name)
 	if err != nil {
@@ -183,6 +184,8 @@ func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 	for _, h := range settings.Keys(&c.Algorithm.Params) {
 		u := settings.Unused{Path: "algorithm." + h.Path, By: "algorithm.adv_estimator"}
 		switch {
+		case skip(u.Path):
+			continue
 		case noneBy != "":
 			u.By, u.Why = noneBy, noneWhy
 			out = append(out, u)
@@ -212,7 +215,7 @@ func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 }
 
 // unreadByLoss lists the settings that only other policy losses have.
-func (c *Config) unreadByLoss(r Registries) []settings.Unused {
+func (c *Config) unreadByLoss(r Registries, skip func(key string) bool) []settings.Unused {
 	const actor = "actor_rollout_ref.actor."
 	mode, published := c.Agent.Actor.Loss.Mode, Default().Agent.Actor
 	published.Loss.DistillKL = loss.ForwardTopK // which reads all settings of its loss
@@ -231,7 +234,7 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	keys := settings.Keys(&chosen)
 	for i, k := range settings.Keys(&published) {
 		a, b := published, chosen
-		if altered := other(k.Value); altered == nil || settings.Set(&a, k.Path, altered) != nil ||
+		if altered := other(k.Value); altered == nil || skip(actor+k.Path) || settings.Set(&a, k.Path, altered) != nil ||
 			settings.Set(&b, k.Path, other(keys[i].Value)) != nil ||
 			reflect.DeepEqual(a.lossOptions(), published.lossOptions()) {
 			continue // not a number of a loss

@@ -43,16 +43,23 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 	}
 	now, base, defaults := values(c), values(&in.base), values(&published)
 	_, systemGiven := in.given["system"]
-	var notes []settings.Note
-	for _, u := range c.unreadSettings(r) {
-		value, about := now[u.Path], u.By+" "+u.Why
-		g, given := in.given[u.Path]
-		if !given {
-			g, given = in.part(u.Path)
+	how := func(key string) (g settings.Given, given, isDefault bool) {
+		g, given = in.given[key]
+		if _, isMap := now[key].(map[string]any); isMap && !given {
+			g, given = in.part(key)
 		}
-		isDefault := reflect.DeepEqual(value, defaults[u.Path])
+		return g, given, reflect.DeepEqual(now[key], defaults[key])
+	}
+	skip := func(key string) bool {
+		g, given, isDefault := how(key)
+		return isDefault && (!given || g.Base)
+	}
+	var notes []settings.Note
+	for _, u := range c.unreadSettings(r, skip) {
+		value, about := now[u.Path], u.By+" "+u.Why
+		g, given, isDefault := how(u.Path)
 		switch {
-		case (!given || g.Base) && (isDefault || u.Noted):
+		case skip(u.Path), (!given || g.Base) && u.Noted:
 			continue
 		case !given || reflect.DeepEqual(value, base[u.Path]) && g.Base: // from a preset
 			if err := settings.Override(c, u.Path+"="+settings.Text(defaults[u.Path])); err != nil {
