@@ -1,5 +1,8 @@
 #include "gemm.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,8 +68,36 @@ typedef struct {
 	int more; // add to y
 } job;
 
-// pack copies a panel of lines [count, k], of which entry (i, t) is at i·line + t·term, as [k, size]; what is missing
-// is 0.
+#if defined(__x86_64__)
+// turn copies eight terms of eight lines as [8, size].
+SIMD static void turn(const float *from, int64_t line, float *to, int64_t size) {
+	__m256 a[8], b[8];
+	for (int i = 0; i < 8; i++)
+		a[i] = _mm256_loadu_ps(from + i * line);
+	for (int i = 0; i < 8; i += 2) {
+		b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+		b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+	}
+	for (int i = 0; i < 8; i += 4)
+		for (int h = 0; h < 2; h++) {
+			a[i + 2 * h] = _mm256_shuffle_ps(b[i + h], b[i + h + 2], 0x44);
+			a[i + 2 * h + 1] = _mm256_shuffle_ps(b[i + h], b[i + h + 2], 0xee);
+		}
+	for (int i = 0; i < 4; i++) {
+		_mm256_storeu_ps(to + i * size, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+		_mm256_storeu_ps(to + (i + 4) * size, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+	}
+}
+
+enum { TURNS = 8 };
+#else
+static void turn(const float *from, int64_t line, float *to, int64_t size) { *to = *from; }
+
+enum { TURNS = 1 };
+#endif
+
+// pack copies a panel of lines [count, k], of which entry (i, t) is at i·line + t·term, where one of the two is 1, as
+// [k, size]; what is missing is 0.
 static void pack(const float *from, int64_t line, int64_t term, int64_t count, int64_t k, int64_t size, float *to) {
 	if (count < size)
 		memset(to, 0, k * size * sizeof *to);
@@ -75,9 +106,13 @@ static void pack(const float *from, int64_t line, int64_t term, int64_t count, i
 			memcpy(to, from, count * sizeof *to);
 		return;
 	}
-	for (int64_t t = 0; t < k; t++, to += size)
-		for (int64_t i = 0; i < count; i++)
-			to[i] = from[i * line + t * term];
+	int64_t lines = count / TURNS * TURNS, terms = k / TURNS * TURNS;
+	for (int64_t t = 0; t < terms; t += TURNS)
+		for (int64_t i = 0; i < lines; i += TURNS)
+			turn(from + i * line + t, line, to + t * size + i, size);
+	for (int64_t t = 0; t < k; t++)
+		for (int64_t i = t < terms ? lines : 0; i < count; i++)
+			to[t * size + i] = from[i * line + t];
 }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
