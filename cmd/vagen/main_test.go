@@ -11,7 +11,6 @@ import (
 
 	"vagen/internal/buildinfo"
 	"vagen/internal/cli"
-	_ "vagen/internal/linktest"
 )
 
 // launchRun runs a command line in this process.

@@ -21,7 +21,6 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
-	_ "vagen/internal/linktest"
 	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/proof"

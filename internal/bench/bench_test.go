@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	_ "vagen/internal/linktest"
 	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 )

@@ -15,7 +15,6 @@ import (
 	"vagen/env/primitiveskill"
 	"vagen/env/remote"
 	"vagen/env/svg"
-	_ "vagen/internal/linktest"
 	"vagen/mask"
 	"vagen/policy"
 	"vagen/policy/loss"

@@ -16,7 +16,6 @@ import (
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/frozenlake"
-	_ "vagen/internal/linktest"
 	"vagen/internal/rng"
 	"vagen/mask"
 	"vagen/policy/vlm"

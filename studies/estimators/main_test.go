@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/advantage"
-	_ "vagen/internal/linktest"
 	"vagen/policy"
 	"vagen/train/credit"
 )

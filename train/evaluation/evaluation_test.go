@@ -15,7 +15,6 @@ import (
 	"vagen/env/builtin"
 	"vagen/env/dataset"
 	"vagen/env/frozenlake"
-	_ "vagen/internal/linktest"
 	"vagen/policy"
 	"vagen/policy/chat"
 	"vagen/policy/vlm"

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/durable"
-	_ "vagen/internal/linktest"
 	"vagen/internal/safetensors"
 	"vagen/internal/traintest"
 	"vagen/policy"

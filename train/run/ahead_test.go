@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "vagen/internal/linktest"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train"

@@ -17,7 +17,6 @@ import (
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/frozenlake"
-	_ "vagen/internal/linktest"
 	"vagen/mask"
 	"vagen/reward"
 	"vagen/rollout"

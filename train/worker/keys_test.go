@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "vagen/internal/linktest"
 	"vagen/reward/judge"
 	"vagen/train/config"
 	"vagen/train/queue"

@@ -12,7 +12,6 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/stretchr/testify/require"
 
-	_ "vagen/internal/linktest"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/devicetest"
 )

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	_ "vagen/internal/linktest"
 )
 
 func open(t *testing.T, dir string, limit int64) *Store {

@@ -4,7 +4,6 @@ import (
 	"os"
 	"testing"
 
-	_ "vagen/internal/linktest"
 	"vagen/policy/vlm/internal/devicetest"
 )
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "vagen/internal/linktest"
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/plan"

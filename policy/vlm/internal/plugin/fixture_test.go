@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	_ "vagen/internal/linktest"
 )
 
 // library is a small ELF file laid out as linkers do: headers, one segment with

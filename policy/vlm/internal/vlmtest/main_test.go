@@ -3,7 +3,6 @@ package vlmtest_test
 import (
 	"testing"
 
-	_ "vagen/internal/linktest"
 	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/vlmtest"
 )

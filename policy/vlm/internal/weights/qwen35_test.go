@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "vagen/internal/linktest"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"

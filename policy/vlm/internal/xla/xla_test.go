@@ -9,7 +9,6 @@ import (
 	"github.com/gomlx/go-xla/pjrt"
 	"github.com/stretchr/testify/require"
 
-	_ "vagen/internal/linktest"
 	"vagen/policy/vlm/internal/plugin"
 )
 

@@ -1,6 +1,0 @@
-//go:build cgo && linux && !debug
-
-package linktest
-
-// #cgo LDFLAGS: -Wl,-s
-import "C"
