@@ -7,36 +7,11 @@ import (
 
 	"vagen/advantage"
 	"vagen/env"
-	"vagen/env/builtin"
 	"vagen/internal/traintest"
 	"vagen/mask"
-	"vagen/policy/vlm"
 	"vagen/train"
-	"vagen/train/config"
 	"vagen/train/track"
 )
-
-// Train a model from a folder in the Hugging Face layout, opened by the program itself.
-// run.yaml names the folder and the environment:
-//
-//	env: {name: frozenlake, config: {render_mode: vision}}
-//	actor_rollout_ref.model.path: /models/Qwen2.5-VL-3B-Instruct
-func Example_ownModel() {
-	ctx := context.Background()
-	c, err := config.Load("run.yaml", "trainer.total_training_steps=100")
-	must(err)
-	model, err := vlm.Open(ctx, c.Agent.Model.Path, vlm.Options{Critic: vlm.SeparateCritic})
-	must(err)
-	defer model.Close()
-	metrics, err := track.NewJSONLines("metrics.jsonl")
-	must(err)
-	defer metrics.Close()
-	t := train.Trainer{
-		Config: c, Learner: model, Envs: builtin.Registry(), Sinks: []track.Sink{metrics},
-		Handled: []string{"actor_rollout_ref.model.path"}, // by vlm.Open above
-	}
-	must(t.Run(ctx))
-}
 
 // A Trainer without package run needs a learner, environments and sinks. It refuses settings
 // that it does not implement.

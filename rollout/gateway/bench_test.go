@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
-	_ "vagen/internal/linktest"
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/rollout/gateway/internal/dialect"

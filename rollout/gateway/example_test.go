@@ -5,31 +5,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log"
 	"net/http"
 
 	"vagen/env"
-	"vagen/policy"
-	"vagen/rollout"
+	"vagen/internal/traintest"
 	"vagen/rollout/gateway"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/track"
 )
 
-// parrot is a policy that always answers the same.
-type parrot struct{}
-
-func (parrot) Forget(...uint64) {}
-
-func (parrot) Generate(_ context.Context, prompts []policy.Prompt, _ policy.Sampling) ([]policy.Completion, error) {
-	out := make([]policy.Completion, len(prompts))
-	for i := range out {
-		out[i] = policy.Completion{Text: "four", Stop: policy.StopEnd}
-	}
-	return out, nil
-}
-
-// ask is the agent: it asks one question over chat completions and scores the answer.
-func ask(_ context.Context, e *gateway.Episode) (*gateway.Score, error) {
+// guess is the agent: it asks the model over chat completions for the number of a colour, and scores the answer.
+func guess(_ context.Context, e *gateway.Episode) (*gateway.Score, error) {
+	secret := e.Seed % 2
 	body, _ := json.Marshal(map[string]any{"messages": []map[string]any{{"role": "user",
-		"content": "What is two and two?"}}})
+		"content": "The box is " + []string{"red", "blue"}[secret] + "."}}})
 	r, err := http.Post(e.URL+"/v1/chat/completions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -41,31 +32,39 @@ func ask(_ context.Context, e *gateway.Episode) (*gateway.Score, error) {
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
 		return nil, err
 	}
-	fmt.Println("the policy says", a.Choices[0].Message.Content)
-	return &gateway.Score{Reward: 1}, nil
+	if a.Choices[0].Message.Content == fmt.Sprint(secret+1) {
+		return &gateway.Score{Reward: 1}, nil
+	}
+	return &gateway.Score{}, nil
 }
 
-// An agent in Go plays an episode. The same registry is what a train.Trainer needs to train the policy.
+// A Go agent and the trainer in one program. The learner is a table here; vlm.Open returns one that is the model of a
+// folder. Later episodes are rewarded more often.
 func Example() {
-	g, err := gateway.New(gateway.Settings{Agent: ask})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	c, err := config.Load("", "env=agent", "algorithm.adv_estimator=trajectory_grpo", "critic.kind=none",
+		"rollout_manager.n_trajectory=4", "data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+		"actor_rollout_ref.actor.entropy_coeff=0", "actor_rollout_ref.actor.optim.lr=2",
+		"trainer.total_training_steps=12", "trainer.val_before_train=false", "trainer.test_freq=0")
+	must(err)
+	g, err := gateway.New(gateway.Settings{Agent: guess})
+	must(err)
 	defer g.Close()
 	envs := new(env.Registry)
-	if err := envs.Register("agent", g.Env); err != nil {
-		fmt.Println(err)
-		return
-	}
-	p := rollout.Player{Policy: parrot{}, Envs: envs, MaxTurns: 8}
-	ts, _, err := p.Play(context.Background(), []rollout.Episode{{Env: "agent"}}, 1)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(ts[0].End, ts[0].Return())
+	must(envs.Register("agent", g.Env))
+	var success []float64
+	t := &train.Trainer{Config: c, Learner: traintest.NewBandit("1", "2", "No idea."), Envs: envs,
+		Sinks: []track.Sink{track.SinkFunc(func(e track.Event) error {
+			success = append(success, e.Metrics["train/success"])
+			return nil
+		})}}
+	must(t.Run(context.Background()))
+	fmt.Println(success[11] > success[0])
 	// Output:
-	// the policy says four
-	// done 1
+	// true
+}
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }
