@@ -1,17 +1,19 @@
-package config
+package config_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/train/config"
 )
 
 // TestStoredKeysAreComparedAsTheyAreNow: a key that was added since has its default in the stored
 // configuration; one that was removed, or whose default is another now, is a difference with both
 // values.
 func TestStoredKeysAreComparedAsTheyAreNow(t *testing.T) {
-	c := Default()
+	c := config.Default()
 	raw, err := c.Stored()
 	require.NoError(t, err)
 	line := func(key string) string {
@@ -29,18 +31,18 @@ func TestStoredKeysAreComparedAsTheyAreNow(t *testing.T) {
 		require.Equal(t, 1, strings.Count(older, old), old)
 		older = strings.Replace(older, old, was, 1)
 	}
-	stored, removed, err := ReadStored("older.yaml", []byte(older))
+	stored, removed, err := config.ReadStored("older.yaml", []byte(older))
 	require.NoError(t, err)
 	require.Empty(t, removed)
-	lines := Differences(&stored, &c)
-	require.Equal(t, []string{"algorithm.lam: 0.5 → " + ValueText(c.Algorithm.Lambda)}, lines)
+	lines := config.Differences(&stored, &c)
+	require.Equal(t, []string{"algorithm.lam: 0.5 → " + config.ValueText(c.Algorithm.Lambda)}, lines)
 
-	before := ValueText(c.Env.ValSeed)
+	before := config.ValueText(c.Env.ValSeed)
 	c.Env.ValSeed = 77
 	older += "gone:\n  api_key: secret\n  list: [1, 2]\nlost: {a: 1}\n"
-	stored, removed, err = ReadStored("older.yaml", []byte(older))
+	stored, removed, err = config.ReadStored("older.yaml", []byte(older))
 	require.NoError(t, err)
-	lines = append(Differences(&stored, &c), removed...)
+	lines = append(config.Differences(&stored, &c), removed...)
 	require.InDelta(t, 0.5, stored.Algorithm.Lambda, 0)
 	require.Equal(t, "env.val_seed: "+before+" → 77", lines[0], "the new key does not have its default")
 	require.Len(t, lines, 4)
@@ -48,6 +50,6 @@ func TestStoredKeysAreComparedAsTheyAreNow(t *testing.T) {
 	require.Contains(t, all, "lost: {\"a\":1} → no such key")
 	require.NotContains(t, all, "secret")
 
-	_, _, err = ReadStored("older.yaml", []byte("model: 3\n"))
-	require.ErrorIs(t, err, ErrConfig)
+	_, _, err = config.ReadStored("older.yaml", []byte("model: 3\n"))
+	require.ErrorIs(t, err, config.ErrConfig)
 }
