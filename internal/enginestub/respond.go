@@ -3,7 +3,6 @@ package enginestub
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"image/png"
 	"net/http"
@@ -12,12 +11,23 @@ import (
 	"time"
 )
 
-// wanted is a request for a response in both protocols.
+// wanted is a request in both protocols.
 type wanted struct {
+	Name     string   `json:"lora_name"`
+	Folder   string   `json:"model_path"`
+	Version  string   `json:"weight_version"`
+	Renamed  string   `json:"new_version"`
+	IDs      []string `json:"request_ids"`
+	Messages []struct{ Content string }
+	Args     struct {
+		Path string `json:"weights_path"`
+	} `json:"kwargs"`
+
+	// Of a response.
 	ID    string  `json:"request_id"`
 	RID   string  `json:"rid"`
 	Model string  `json:"model"`
-	LoRA  string  `json:"lora_path"`
+	LoRA  string  `json:"lora_path"` // name or folder
 	Token []int32 `json:"token_ids"`
 	Input []int32 `json:"input_ids"`
 	Parts []struct {
@@ -78,8 +88,6 @@ func (s *Stub) job(q *wanted) (j Job, places [][2]int, status int, err error) {
 		return j, nil, http.StatusBadRequest,
 			says("The decoder prompt (length %d) is longer than the maximum model length of %d", len(j.Tokens), s.Length)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	j.Weights = s.weights
 	name := q.LoRA
 	if !s.SGLang && q.Model != s.Name {
@@ -98,47 +106,39 @@ func (s *Stub) job(q *wanted) (j Job, places [][2]int, status int, err error) {
 	return j, places, 0, nil
 }
 
-func (s *Stub) generate(w http.ResponseWriter, r *http.Request, body map[string]json.RawMessage) {
-	raw, _ := json.Marshal(body)
-	var q wanted
-	if err := json.Unmarshal(raw, &q); err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	if x, f := s.draw(); x < f.Forget {
-		s.Restart()
+func (s *Stub) generate(w http.ResponseWriter, r *http.Request, q *wanted) {
+	if s.rng.Float64() < s.faults.Forget {
+		s.restart()
 	}
 	if s.fault(w, r, q.ID+q.RID) {
 		return
 	}
-	j, places, status, err := s.job(&q)
+	j, places, status, err := s.job(q)
 	if err != nil {
 		refuse(w, status, err.Error())
 		return
 	}
-	s.mu.Lock()
+	if top, ok := q.scores(); ok && s.MaxTop > 0 && top > s.MaxTop {
+		refuse(w, http.StatusBadRequest,
+			fmt.Sprintf("Requested prompt logprobs of %d, which is greater than max allowed: %d", top, s.MaxTop))
+		return
+	}
 	s.busy++
 	s.most = max(s.most, s.busy)
 	version := s.version
-	s.mu.Unlock()
 	var tokens []int32
 	var logProbs []float32
 	var scores *Scores
-	if top, ok := q.scores(); !ok {
-		tokens, logProbs, err = s.Model.Generate(j)
-	} else { // after a row that ends a turn there is nothing to generate
-		tokens, logProbs = []int32{0}, []float32{-1}
-		if s.MaxTop > 0 && top > s.MaxTop {
-			refuse(w, http.StatusBadRequest,
-				fmt.Sprintf("Requested prompt logprobs of %d, which is greater than max allowed: %d", top, s.MaxTop))
-			return
+	s.unlocked(func() {
+		if top, ok := q.scores(); !ok {
+			tokens, logProbs, err = s.Model.Generate(j)
+		} else { // after a row that ends a turn there is nothing to generate
+			tokens, logProbs = []int32{0}, []float32{-1}
+			scores = new(Scores)
+			*scores, err = s.Model.(Scorer).Score(j, top)
 		}
-		scores = new(Scores)
-		*scores, err = s.Model.(Scorer).Score(j, top)
-	}
-	s.mu.Lock()
+	})
 	s.busy--
-	s.mu.Unlock()
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err.Error())
 		return
@@ -148,18 +148,18 @@ func (s *Stub) generate(w http.ResponseWriter, r *http.Request, body map[string]
 		finish = "stop"
 	}
 	half := len(tokens)
-	if x, f := s.draw(); x < f.Mix {
+	if s.rng.Float64() < s.faults.Mix {
 		half /= 2
 	}
-	if x, f := s.draw(); x < f.Abort {
+	if s.rng.Float64() < s.faults.Abort {
 		finish = "abort"
 	}
-	s.respond(w, &q, &j, places, reply{tokens, logProbs, scores, finish, version, half})
+	s.respond(w, q, &j, places, reply{tokens, logProbs, scores, finish, version, half})
 }
 
 // fault injects a fault instead of a response, and reports whether it did.
 func (s *Stub) fault(w http.ResponseWriter, r *http.Request, id string) bool {
-	x, f := s.draw()
+	x, f := s.rng.Float64(), &s.faults
 	switch {
 	case x < f.Error:
 		refuse(w, http.StatusInternalServerError, "injected")
@@ -169,17 +169,17 @@ func (s *Stub) fault(w http.ResponseWriter, r *http.Request, id string) bool {
 		fmt.Fprint(w, `{"choices": [{"token_ids": [1`)
 	case x < f.Error+f.Reset+f.Garbage+f.Hang:
 		c := make(chan struct{})
-		s.mu.Lock()
 		s.aborted[id] = c
-		if s.faults.Hangs--; s.faults.Hangs == 0 {
-			s.faults.Hang = 0
+		if f.Hangs--; f.Hangs == 0 {
+			f.Hang = 0
 		}
-		s.mu.Unlock()
-		select {
-		case <-c:
-		case <-r.Context().Done():
-		case <-time.After(10 * time.Second):
-		}
+		s.unlocked(func() {
+			select {
+			case <-c:
+			case <-r.Context().Done():
+			case <-time.After(10 * time.Second):
+			}
+		})
 		panic(http.ErrAbortHandler)
 	default:
 		return false

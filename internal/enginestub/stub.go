@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"image"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -79,7 +80,7 @@ type Stub struct {
 	Key    string
 	Seed   uint64 // of the faults
 
-	mu       sync.Mutex
+	mu       sync.Mutex // held by a request, but while its response is generated or hangs
 	rng      *rand.Rand
 	faults   Faults
 	down     bool
@@ -126,8 +127,10 @@ func (s *Stub) SetDown(down bool) {
 func (s *Stub) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.weights, s.version, s.adapters = "", "default", map[string]string{}
+	s.restart()
 }
+
+func (s *Stub) restart() { s.weights, s.version, s.adapters = "", "default", map[string]string{} }
 
 // Version returns the version of the weights.
 func (s *Stub) Version() string {
@@ -154,26 +157,25 @@ func (s *Stub) Adapters() []string {
 func (s *Stub) init() {
 	if s.rng == nil {
 		s.rng = rand.New(rand.NewPCG(s.Seed, 1))
-		s.version, s.adapters, s.calls, s.aborted = "default", map[string]string{}, map[string]int{},
-			map[string]chan struct{}{}
+		s.restart()
+		s.calls, s.aborted = map[string]int{}, map[string]chan struct{}{}
 	}
 }
 
-// draw returns a number in [0, 1) and the faults to inject.
-func (s *Stub) draw() (float64, Faults) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rng.Float64(), s.faults
+// unlocked calls f without the mutex.
+func (s *Stub) unlocked(f func()) {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	f()
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.init()
 	s.calls[r.URL.Path]++
-	down := s.down
-	s.mu.Unlock()
-	if down {
+	if s.down {
 		refuse(w, http.StatusServiceUnavailable, "down")
 		return
 	}
@@ -181,19 +183,18 @@ func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "Unauthorized")
 		return
 	}
-	var body map[string]json.RawMessage
+	var q wanted
 	if r.Method == http.MethodPost {
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil && err.Error() != "EOF" {
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil && err != io.EOF {
 			refuse(w, http.StatusBadRequest, err.Error())
 			return
 		}
 	}
-	text := func(key string) (v string) { json.Unmarshal(body[key], &v); return v }
 	if s.SGLang {
-		s.sglang(w, r, body, text)
+		s.sglang(w, r, &q)
 		return
 	}
-	s.vllm(w, r, body, text)
+	s.vllm(w, r, &q)
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
@@ -203,64 +204,45 @@ func refuse(w http.ResponseWriter, status int, message string) {
 
 func answer(w http.ResponseWriter, v any) { json.NewEncoder(w).Encode(v) }
 
-func (s *Stub) vllm(w http.ResponseWriter, r *http.Request, body map[string]json.RawMessage, text func(string) string) {
+func (s *Stub) vllm(w http.ResponseWriter, r *http.Request, q *wanted) {
 	switch r.URL.Path {
 	case "/health":
 	case "/v1/models":
-		s.mu.Lock()
 		list := []map[string]any{{"id": s.Name, "parent": nil, "max_model_len": s.Length}}
 		for name := range s.adapters {
 			list = append(list, map[string]any{"id": name, "parent": s.Name, "max_model_len": nil})
 		}
-		s.mu.Unlock()
 		answer(w, map[string]any{"data": list})
 	case "/weight_info":
-		answer(w, map[string]string{"weight_version": s.Version()})
+		answer(w, map[string]string{"weight_version": s.version})
 	case "/tokenize":
-		var messages []struct{ Content string }
-		json.Unmarshal(body["messages"], &messages)
-		answer(w, map[string]any{"tokens": s.Model.Tokenize(messages[0].Content)})
+		answer(w, map[string]any{"tokens": s.Model.Tokenize(q.Messages[0].Content)})
 	case "/inference/v1/generate":
-		s.generate(w, r, body)
+		s.generate(w, r, q)
 	case "/abort_requests":
-		var ids []string
-		json.Unmarshal(body["request_ids"], &ids)
-		for _, id := range ids {
+		for _, id := range q.IDs {
 			s.stop(strings.TrimPrefix(id, "generate-tokens-"))
 		}
 		answer(w, map[string]any{"status": "aborted"})
 	case "/v1/load_lora_adapter":
-		s.loadAdapter(w, text("lora_name"), text("lora_path"))
+		s.loadAdapter(w, q.Name, q.LoRA)
 	case "/v1/unload_lora_adapter":
-		s.mu.Lock()
-		_, ok := s.adapters[text("lora_name")]
-		delete(s.adapters, text("lora_name"))
-		s.mu.Unlock()
+		_, ok := s.adapters[q.Name]
+		delete(s.adapters, q.Name)
 		if !ok {
 			refuse(w, http.StatusNotFound, "The lora adapter cannot be found.")
 		}
 	case "/pause", "/resume":
-		s.mu.Lock()
 		s.paused = r.URL.Path == "/pause"
-		s.mu.Unlock()
 	case "/collective_rpc":
-		var args struct {
-			Path string `json:"weights_path"`
-		}
-		json.Unmarshal(body["kwargs"], &args)
-		s.mu.Lock()
-		paused := s.paused
-		s.mu.Unlock()
-		if err := s.Model.Load(args.Path); err != nil || !paused {
-			refuse(w, http.StatusInternalServerError, fmt.Sprintf("paused %v: %v", paused, err))
+		if err := s.Model.Load(q.Args.Path); err != nil || !s.paused {
+			refuse(w, http.StatusInternalServerError, fmt.Sprintf("paused %v: %v", s.paused, err))
 			return
 		}
-		s.mu.Lock()
-		s.weights, s.version = args.Path, "unnamed"
-		s.mu.Unlock()
+		s.weights, s.version = q.Args.Path, "unnamed"
 	case "/reset_prefix_cache":
 	case "/update_weight_version":
-		s.SetVersion(text("new_version"))
+		s.version = q.Renamed
 	default:
 		refuse(w, http.StatusNotFound, "Not Found")
 	}
@@ -271,8 +253,6 @@ func (s *Stub) loadAdapter(w http.ResponseWriter, name, path string) bool {
 		refuse(w, http.StatusNotFound, "Loading lora "+name+" failed: "+err.Error())
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if _, ok := s.adapters[name]; ok {
 		refuse(w, http.StatusBadRequest, "The lora adapter '"+name+"' has already been loaded.")
 		return false
@@ -283,42 +263,34 @@ func (s *Stub) loadAdapter(w http.ResponseWriter, name, path string) bool {
 
 // stop aborts a request.
 func (s *Stub) stop(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if c, ok := s.aborted[id]; ok {
 		close(c)
 		delete(s.aborted, id)
 	}
 }
 
-func (s *Stub) sglang(
-	w http.ResponseWriter, r *http.Request, body map[string]json.RawMessage, text func(string) string,
-) {
+func (s *Stub) sglang(w http.ResponseWriter, r *http.Request, q *wanted) {
 	switch r.URL.Path {
 	case "/health", "/pause_generation", "/continue_generation":
 	case "/model_info":
-		answer(w, map[string]string{"model_path": s.Name, "weight_version": s.Version()})
+		answer(w, map[string]string{"model_path": s.Name, "weight_version": s.version})
 	case "/generate":
-		s.generate(w, r, body)
+		s.generate(w, r, q)
 	case "/abort_request":
-		s.stop(text("rid"))
+		s.stop(q.RID)
 	case "/load_lora_adapter":
-		if s.loadAdapter(w, text("lora_name"), text("lora_path")) {
+		if s.loadAdapter(w, q.Name, q.LoRA) {
 			answer(w, map[string]any{"success": true})
 		}
 	case "/unload_lora_adapter":
-		s.mu.Lock()
-		delete(s.adapters, text("lora_name"))
-		s.mu.Unlock()
+		delete(s.adapters, q.Name)
 		answer(w, map[string]any{"success": true})
 	case "/update_weights_from_disk":
-		if err := s.Model.Load(text("model_path")); err != nil {
+		if err := s.Model.Load(q.Folder); err != nil {
 			refuse(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		s.mu.Lock()
-		s.weights, s.version = text("model_path"), text("weight_version")
-		s.mu.Unlock()
+		s.weights, s.version = q.Folder, q.Version
 		answer(w, map[string]any{"success": true, "message": "Succeeded to update model weights."})
 	default:
 		refuse(w, http.StatusNotFound, "Not Found")

@@ -34,7 +34,6 @@ var larger = map[string]map[string]string{
 	"advantage/registry.go":                      {"Params": settings},
 	"cmd/vagen/worker.go":                        {"workerCommand": settings},
 	"env/remote/server_options.go":               {"ServerOptions": settings},
-	"internal/enginestub/stub.go":                {"vllm": table},
 	"internal/field/set.go":                      {"Set": table},
 	"internal/traintest/tracker.go":              {"ServeHTTP": table},
 	"policy/chat/options.go":                     {"Options": settings},
