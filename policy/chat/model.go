@@ -61,7 +61,7 @@ func New(o Options) (*Model, error) {
 	m.sent = append(slices.Collect(maps.Keys(m.o.Extra)), m.dialect.stop, m.dialect.logProbs, m.dialect.limit)
 	m.sent = append(m.sent, m.dialect.optional()...)
 	// "" would match an error that names no field
-	m.sent = slices.DeleteFunc(m.sent, func(name string) bool { return name == "" })
+	m.sent = slices.DeleteFunc(m.sent, absent)
 	m.log = cmp.Or(m.log, slog.New(slog.DiscardHandler))
 	if o.Transport == nil {
 		t := transport.Default()

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func (m *Model) attempt(ctx context.Context, j *job) outcome {
 	}
 	defer a.Body.Close()
 	fail.Status = a.StatusCode
-	fail.RequestID = transport.Clip(m.key.hide(requestID(a.Header)), 100)
+	fail.RequestID = transport.Clip(m.key.hide(cmp.Or(a.Header.Get("X-Request-Id"), a.Header.Get("Request-Id"))), 100)
 	if a.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(io.LimitReader(a.Body, min(m.o.MaxResponse, 64<<10))) // the status suffices if this fails
 		return m.refused(fail, explain(body), a.Header)
@@ -185,13 +186,4 @@ func (m *Model) network(within context.Context, err error) error {
 		return noAnswer(m.o.Timeout)
 	}
 	return m.key.hideError(transport.Cause(err))
-}
-
-func requestID(h http.Header) string {
-	for _, name := range []string{"X-Request-Id", "Request-Id"} {
-		if id := h.Get(name); id != "" {
-			return id
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -32,13 +33,7 @@ func (t *tokens) sub(u tokens) {
 // cost returns the cost of tokens. It is computed from integer counts, so it does not
 // depend on the order of the requests.
 func (p Price) cost(t tokens) float64 {
-	read, write := p.CacheRead, p.CacheWrite
-	if read == 0 {
-		read = p.Prompt
-	}
-	if write == 0 {
-		write = p.Prompt
-	}
+	read, write := cmp.Or(p.CacheRead, p.Prompt), cmp.Or(p.CacheWrite, p.Prompt)
 	plain := max(0, t.prompt-t.cacheRead-t.cacheWrite)
 	return (float64(plain)*p.Prompt + float64(t.cacheRead)*read + float64(t.cacheWrite)*write +
 		float64(t.completion)*p.Completion) / 1e6

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -33,12 +34,7 @@ type provider interface {
 var providers = map[API]provider{OpenAI: openAI{}, Anthropic: anthropic{}, Gemini: gemini{}}
 
 // base is the URL of the API, "" of an unknown one.
-func (o *Options) base() string {
-	if o.BaseURL != "" {
-		return o.BaseURL
-	}
-	return o.address()
-}
+func (o *Options) base() string { return cmp.Or(o.BaseURL, o.address()) }
 
 // address is the API's public URL, "" for an unknown one.
 func (o *Options) address() string {
@@ -79,15 +75,11 @@ type dialect struct {
 	reserved       []string // other fields of the body
 }
 
+func absent(name string) bool { return name == "" }
+
 // optional lists the fields that may be left out.
 func (d *dialect) optional() []string {
-	var out []string
-	for _, name := range []string{d.temperature, d.topP, d.topK, d.minP, d.seed} {
-		if name != "" {
-			out = append(out, name)
-		}
-	}
-	return out
+	return slices.DeleteFunc([]string{d.temperature, d.topP, d.topK, d.minP, d.seed}, absent)
 }
 
 // sampling has the sampling parameters of a request.

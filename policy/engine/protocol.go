@@ -88,6 +88,16 @@ type response struct {
 	scored  *scored // of request.scoring
 }
 
+// addLogProb adds the next log-prob, which a server returns with its token.
+func (a *response) addLogProb(token *int32, logProb *float64) error {
+	i := len(a.logProbs)
+	if token == nil || logProb == nil || i >= len(a.tokens) || *token != a.tokens[i] {
+		return fmt.Errorf("log-prob %d is not that of token %d of the response", i, i)
+	}
+	a.logProbs = append(a.logProbs, float32(*logProb))
+	return nil
+}
+
 // span is a part of a response that one version of the weights wrote.
 type span struct {
 	version    string
@@ -167,10 +177,6 @@ func (a *response) foreign(version string) int {
 // noRoom reports whether a refusal says that the prompt is longer than the context.
 func noRoom(detail string) bool {
 	detail = strings.ToLower(detail)
-	for _, words := range []string{"maximum model length", "maximum context length", "context length", "max_model_len"} {
-		if strings.Contains(detail, words) {
-			return true
-		}
-	}
-	return false
+	words := []string{"maximum model length", "context length", "max_model_len"}
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(detail, w) })
 }

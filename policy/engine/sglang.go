@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,15 +55,9 @@ func newSGLangRequest(r *request) *sglangRequest {
 	if r.scoring != nil {
 		b.From, b.Top = 0, r.scoring.top
 	}
-	topP, topK := 1.0, -1
-	if r.TopP > 0 {
-		topP = r.TopP
-	}
-	if r.TopK > 0 {
-		topK = r.TopK
-	}
 	b.Sampling = map[string]any{
-		"max_new_tokens": r.max, "temperature": r.Temperature, "top_p": topP, "top_k": topK, "min_p": r.MinP,
+		"max_new_tokens": r.max, "temperature": r.Temperature, "top_p": cmp.Or(r.TopP, 1), "top_k": cmp.Or(r.TopK, -1),
+		"min_p":          r.MinP,
 		"stop_token_ids": r.stop,
 		"ignore_eos":     true, "sampling_seed": int64(r.seed >> 33), // 31 bits, the width of its sampler's counter
 		"n": 1, "skip_special_tokens": false,
@@ -83,7 +78,7 @@ type sglangAnswer struct {
 		Prompt   int                  `json:"prompt_tokens"`
 		Version  *string              `json:"weight_version"`
 		Versions [][3]json.RawMessage `json:"weight_versions"`
-		LogProbs [][]*json.RawMessage `json:"output_token_logprobs"`
+		LogProbs []sglangLogProb      `json:"output_token_logprobs"`
 		Scores   []sglangLogProb      `json:"input_token_logprobs"`
 		Top      [][]sglangLogProb    `json:"input_top_logprobs"`
 	} `json:"meta_info"`
@@ -118,15 +113,10 @@ func (g *sglang) generate(ctx context.Context, base string, r *request) (*respon
 	}
 	out := &response{tokens: a.Tokens, text: a.Text, read: a.Meta.Prompt, stopped: f.Type == "stop",
 		aborted: f.Type == "abort"}
-	for i, row := range a.Meta.LogProbs {
-		var logProb *float64
-		var token *int32
-		if len(row) < 2 || row[0] == nil || row[1] == nil || json.Unmarshal(*row[0], &logProb) != nil ||
-			json.Unmarshal(*row[1], &token) != nil ||
-			logProb == nil || token == nil || i >= len(a.Tokens) || *token != a.Tokens[i] {
-			return fail(ErrProtocol, "log-prob %d is not that of token %d of the response", i, i)
+	for _, p := range a.Meta.LogProbs {
+		if err := out.addLogProb(p.Token, p.LogProb); err != nil {
+			return fail(ErrProtocol, "%v", err)
 		}
-		out.logProbs = append(out.logProbs, float32(*logProb))
 	}
 	for _, s := range a.Meta.Versions {
 		var version span

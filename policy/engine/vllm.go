@@ -186,11 +186,10 @@ func (v *vllm) generate(ctx context.Context, base string, r *request) (*response
 		return fail("logprobs is missing")
 	}
 	if c.LogProbs != nil {
-		for i, x := range c.LogProbs.Content {
-			if x.Token == nil || x.LogProb == nil || i >= len(c.Tokens) || *x.Token != c.Tokens[i] {
-				return fail("log-prob %d is not that of token %d of the response", i, i)
+		for _, x := range c.LogProbs.Content {
+			if err := out.addLogProb(x.Token, x.LogProb); err != nil {
+				return fail("%v", err)
 			}
-			out.logProbs = append(out.logProbs, float32(*x.LogProb))
 		}
 	}
 	for _, s := range c.Versions {
