@@ -24,15 +24,16 @@ type Fleet struct {
 	api   protocol
 	wire  *wire
 
-	use     sync.RWMutex // read while responses are generated, written while weights change
-	model   string       // name of the base model
-	base    string       // version of the base weights when the fleet was opened
-	length  int          // longest context; 0 is unknown
-	current *Version     // nil before the first Publish
+	model   string   // name of the base model
+	base    string   // version of the base weights when the fleet was opened
+	length  int      // longest context; 0 is unknown
+	current *Version // nil before the first Publish
 
-	mu      sync.Mutex // protects the servers
-	servers []*server
-	changed chan struct{} // closed and replaced when a server's state changes
+	mu         sync.Mutex // protects the servers
+	servers    []*server
+	users      int           // calls that need the same weights until they end
+	publishing bool          // base and current may change: there are no users
+	changed    chan struct{} // closed and replaced when the state of a server or these two change
 
 	ctx    context.Context // of probes
 	cancel context.CancelFunc

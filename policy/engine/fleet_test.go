@@ -221,6 +221,53 @@ func TestPublishEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 }
 
+// TestCallsThatWaitForEachOtherEndWithTheirContexts: responses and scores wait until weights are published, and
+// publishing until responses have ended.
+func TestCallsThatWaitForEachOtherEndWithTheirContexts(t *testing.T) {
+	c, all, _ := stubs(t, VLLM, 1)
+	loading, release := make(chan struct{}), make(chan struct{})
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/collective_rpc" {
+			close(loading)
+			<-release
+		}
+		all[0].ServeHTTP(w, r)
+	}))
+	defer h.Close()
+	f, err := Open(t.Context(), c, testOptions(VLLM, h.URL))
+	require.NoError(t, err)
+	defer f.Close()
+	published := make(chan error)
+	go func() { published <- f.Publish(t.Context(), Version{Name: "w1", Path: "/w/1"}) }()
+	<-loading
+	p := NewPolicy(f)
+	reason := errors.New("enough")
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(reason)
+	_, err = p.Generate(ended, repeat(2), policy.Sampling{MaxTokens: 4})
+	require.Equal(t, reason, err)
+	_, err = f.Score(ended, &policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{5, 6}}, []bool{false, true}, 0)
+	require.Equal(t, reason, err)
+	require.Equal(t, reason, f.Publish(ended, Version{Name: "w2", Path: "/w/2"}))
+	close(release)
+	require.NoError(t, <-published)
+
+	all[0].SetFaults(enginestub.Faults{Hang: 1, Hangs: 1})
+	hung, stop := context.WithCancel(t.Context())
+	go func() {
+		_, err := p.Generate(hung, repeat(1), policy.Sampling{MaxTokens: 4})
+		published <- err
+	}()
+	require.Eventually(t, func() bool { return all[0].Calls()["/inference/v1/generate"] > 1 }, 10*time.Second,
+		time.Millisecond) // one is that of Open
+	require.Equal(t, reason, f.Publish(ended, Version{Name: "w3", Path: "/w/3"}))
+	stop()
+	require.ErrorIs(t, <-published, context.Canceled)
+	require.NoError(t, ask(t, p, opening(1, "x"))[0].Err, "neither waits for a call that has ended")
+	v, _ := f.Current()
+	require.Equal(t, "w1", v.Name)
+}
+
 // TestWeightsThatReachNoServerEndTheCall with the reason of every server.
 func TestWeightsThatReachNoServerEndTheCall(t *testing.T) {
 	for _, kind := range kinds {

@@ -74,8 +74,11 @@ func (p *Policy) Generate(
 	if err != nil {
 		return nil, err
 	}
-	p.fleet.use.RLock()
-	defer p.fleet.use.RUnlock()
+	if err := p.fleet.enter(ctx); err != nil {
+		p.Forget(keys(prompts)...)
+		return nil, err
+	}
+	defer p.fleet.change(func() { p.fleet.users-- })
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup

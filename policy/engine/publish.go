@@ -54,8 +54,8 @@ func (f *Fleet) Current() (Version, bool) {
 
 // Base returns the version of the base weights.
 func (f *Fleet) Base() string {
-	f.use.RLock()
-	defer f.use.RUnlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return f.base
 }
 
@@ -66,10 +66,19 @@ func (f *Fleet) Base() string {
 // ErrNoServer. Afterwards the folders of versions before the current one are not needed any
 // more.
 func (f *Fleet) Publish(ctx context.Context, v Version) error {
-	f.use.Lock()
-	defer f.use.Unlock()
 	if f.ctx == nil {
 		return errFleet
+	}
+	if err := f.until(ctx, func() bool {
+		free := !f.publishing
+		f.publishing = true
+		return free
+	}); err != nil {
+		return err
+	}
+	defer f.change(func() { f.publishing = false })
+	if err := f.until(ctx, func() bool { return f.users == 0 }); err != nil {
+		return err
 	}
 	if f.ctx.Err() != nil {
 		return ErrClosed
@@ -91,18 +100,17 @@ func (f *Fleet) Publish(ctx context.Context, v Version) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	for i, s := range f.servers {
-		switch {
-		case errs[i] == nil:
-		case s.healthy:
-			f.eject(s, errs[i])
-		default:
-			s.reason = errs[i]
+	f.change(func() {
+		for i, s := range f.servers {
+			switch {
+			case errs[i] == nil:
+			case s.healthy:
+				f.eject(s, errs[i])
+			default:
+				s.reason = errs[i]
+			}
 		}
-	}
-	f.broadcast()
-	f.mu.Unlock()
+	})
 	err := f.anyOf(ctx, errs)
 	f.count.publishes.Add(1)
 	f.count.publishTime.Add(int64(time.Since(begin)))

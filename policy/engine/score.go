@@ -86,8 +86,10 @@ func (f *Fleet) Score(ctx context.Context, rows *policy.Rows, want []bool, top i
 		return nil, fmt.Errorf("engine: score: %w: %d marks for %d tokens and %d likeliest tokens", ErrOption, len(want), n,
 			top)
 	}
-	f.use.RLock()
-	defer f.use.RUnlock()
+	if err := f.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer f.change(func() { f.users-- })
 	out := &policy.Scores{Reference: make([]float32, n)}
 	if top > 0 {
 		out.Chosen, out.Teacher = make([]int32, n*top), make([]float32, n*top)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"hash/fnv"
 	"time"
@@ -59,11 +60,7 @@ func (f *Fleet) choose(preferred, avoid *server, key uint64) (best *server, wait
 // spread orders servers for a key.
 func spread(key uint64, base string) uint64 {
 	h := fnv.New64a()
-	var b [8]byte
-	for i := range b {
-		b[i] = byte(key >> (8 * i))
-	}
-	h.Write(b[:])
+	h.Write(binary.LittleEndian.AppendUint64(nil, key))
 	h.Write([]byte(base))
 	return h.Sum64()
 }
@@ -123,6 +120,41 @@ func (f *Fleet) reasons() error {
 	return errors.Join(errs...)
 }
 
+// until waits until ready returns true, which is called with the mutex.
+func (f *Fleet) until(ctx context.Context, ready func() bool) error {
+	for {
+		f.mu.Lock()
+		is, changed := ready(), f.changed
+		f.mu.Unlock()
+		if is {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// enter waits until no weights are published. None are before the caller is no longer among the users.
+func (f *Fleet) enter(ctx context.Context) error {
+	return f.until(ctx, func() bool {
+		if !f.publishing {
+			f.users++
+		}
+		return !f.publishing
+	})
+}
+
+// change changes the state, and wakes everyone who waits for that.
+func (f *Fleet) change(set func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	set()
+	f.broadcast()
+}
+
 // broadcast wakes everyone who waits for a server. The fleet's mutex must be held.
 func (f *Fleet) broadcast() {
 	close(f.changed)
@@ -138,9 +170,7 @@ func (f *Fleet) release(s *server, err error) {
 		s.rests = time.Now().Add(after)
 		f.probes.Go(func() {
 			clock.Wait(f.ctx, after)
-			f.mu.Lock()
-			f.broadcast()
-			f.mu.Unlock()
+			f.change(func() {})
 		})
 	}
 	switch {
