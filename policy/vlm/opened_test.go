@@ -41,7 +41,7 @@ func TestAResponseBeginsWithWhatTheTemplateOpens(t *testing.T) {
 	limit := policy.Thinking{Tokens: 3, Open: "<think>", Close: "</think>"}
 	turns, err := m.gen.ReadPrompts(prompts, policy.Sampling{MaxTokens: 9, Thinking: limit})
 	require.NoError(t, err)
-	require.True(t, turns[0].Turn.Think.Inside, "a limit on the thought counts from the first token")
+	require.True(t, turns[0].Think.Inside, "a limit on the thought counts from the first token")
 	m.gen.Chats[1] = &generate.Conversation{}
 	r := &generate.Reply{Tokens: tokens, LogProbs: make([]float32, len(tokens)), Stopped: true}
 	c := m.gen.Completion(prompts[0], turns[0], r)

@@ -33,7 +33,7 @@ type Call struct {
 	Watch    func(prompt int, token int32)            // as in Stream; may be nil
 	Done     func(out []policy.Completion, err error) // is called once, between two tokens
 
-	turns     []promptTurn
+	turns     []*Turn
 	sequences []*Sequence // by prompt; nil where there is none to wait for
 }
 
@@ -178,20 +178,16 @@ func (f *Batcher) begin(c *Call) (err error) {
 		}
 		f.sampled = c.Sampling
 	}
-	if c.turns, err = g.ReadPrompts(c.Prompts, c.Sampling); err != nil {
-		return err
-	}
-	if err := g.assignRows(c.Prompts, c.turns); err != nil {
-		g.endConversations(c.Prompts)
+	if c.turns, err = g.open(c.Prompts, c.Sampling); err != nil {
 		return err
 	}
 	c.sequences = make([]*Sequence, len(c.Prompts))
 	for i, p := range c.Prompts {
-		if c.turns[i].err != nil {
+		if c.turns[i].refused != nil {
 			continue
 		}
 		b := f.c.NewDecodeBatch(g.Chats[p.Conversation].Batch)
-		c.sequences[i] = c.turns[i].assign(b, i, c.Watch)
+		c.sequences[i] = b.assign(0, c.turns[i], i, c.Watch)
 		f.queue = append(f.queue, b)
 	}
 	return nil

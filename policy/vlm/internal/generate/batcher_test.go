@@ -71,7 +71,7 @@ func TestConversationsThatOverlapAreAsAlone(t *testing.T) {
 		for key, want := range alone {
 			played[key].RequireLike(t, want, "%s: conversation %d", family, key)
 		}
-		played.RequireScored(t, m, 1)
+		requireScored(t, played, m, 1)
 		m.Forget(KeysOf(prompts)...)
 		f.Close()
 		arrays, _ := m.Dev.Live()

@@ -10,6 +10,12 @@ import (
 	"vagen/policy/vlm/internal/net"
 )
 
+// arrival is a row that a batch gets a copy of.
+type arrival struct {
+	*Sequence
+	from *Session // of this row, without recent tokens
+}
+
 // admit reads the contexts of queued rows for which there is room, and puts the rows whose responses go on into the
 // batch.
 func (f *Batcher) admit() error {
@@ -18,87 +24,75 @@ func (f *Batcher) admit() error {
 		live = len(f.batch.unfinished())
 	}
 	n := min(len(f.queue), f.c.MaxRows-live)
-	var joining []*DecodeBatch
+	var joining []arrival
 	for _, b := range f.queue[:n] {
 		if err := b.readContexts(context.Background()); err != nil {
 			return err
 		}
 		if len(b.unfinished()) > 0 {
-			joining = append(joining, b)
+			joining = append(joining, arrival{b.Sequences[0], b.Session})
 		}
 	}
 	f.queue = f.queue[n:]
-	if err := f.makeRoom(joining); err != nil {
-		return err
-	}
+	moving, err := f.makeRoom(joining)
+	defer func() {
+		for _, a := range moving {
+			a.from.Free()
+		}
+	}()
 	row := 0
-	for _, b := range joining {
+	for _, a := range append(moving, joining...) {
+		if err != nil {
+			break
+		}
 		for f.batch.Sequences[row] != nil {
 			row++
 		}
-		if err := f.batch.insert(row, b.Sequences[0], b.Session); err != nil {
-			return err
+		if err = f.batch.insert(row, a); err == nil {
+			device.FreeAll(a.from.prefix...) // until writeBack
+			a.from.prefix = nil
 		}
-		device.FreeAll(b.prefix...) // until writeBack
-		b.prefix = nil
 	}
-	return nil
+	return err
 }
 
-// makeRoom replaces the batch by another one if rows that join have no place in it, if its slots are used up, or if a
-// smaller one pays.
-func (f *Batcher) makeRoom(joining []*DecodeBatch) error {
+// makeRoom replaces the batch by an empty one if rows that join have no place in it, if its slots are used up, or if a
+// smaller one pays. It returns copies of the rows that were in it.
+func (f *Batcher) makeRoom(joining []arrival) (moving []arrival, err error) {
 	var rows []int
 	slots := 0
-	for _, b := range joining {
-		slots = max(slots, b.Slots)
+	for _, a := range joining {
+		slots = max(slots, a.from.Slots)
 	}
 	if old := f.batch; old != nil {
 		rows = old.unfinished()
 		full := old.recentUsed == old.RecentLen && old.used+2*old.RecentLen > old.Slots
 		if !full && len(rows)+len(joining) <= len(old.Rows) && slots <= old.Slots &&
 			!(len(joining) == 0 && f.c.ShouldShrink(old)) {
-			return nil
+			return nil, nil
 		}
 	} else if len(joining) == 0 {
-		return nil
+		return nil, nil
 	}
-	taken := make([]*Session, len(rows))
-	defer func() {
-		for _, s := range taken {
-			s.Free()
+	for _, row := range rows {
+		s, err := f.batch.copyRow(row)
+		if err != nil {
+			return moving, err
 		}
-	}()
-	for i, row := range rows {
-		var err error
-		if taken[i], err = f.batch.copyRow(row); err != nil {
-			return err
-		}
-		slots = max(slots, CacheLength(taken[i].used+f.c.RecentTokens))
+		moving = append(moving, arrival{f.batch.Sequences[row], s})
+		slots = max(slots, CacheLength(s.used+f.c.RecentTokens))
 	}
 	next, err := f.newBatch(len(rows)+len(joining), max(slots, CacheLength(f.g.CacheTokens)))
-	if err != nil {
-		return err
+	if err == nil {
+		f.empty()
+		f.batch = next
 	}
-	old := f.batch
-	defer func() {
-		if old != nil {
-			old.release()
-			old.Free()
-		}
-	}()
-	f.batch = next
-	for i, row := range rows {
-		if err := next.insert(i, old.Sequences[row], taken[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return moving, err
 }
 
 // newBatch returns a batch of so many free rows.
 func (f *Batcher) newBatch(rows, slots int) (*DecodeBatch, error) {
-	b := f.c.NewDecodeBatch(&Session{Net: f.c.net, Rows: make([]*RowState, RowBucket(rows)), Slots: slots})
+	b := f.c.NewDecodeBatch(&Session{Net: f.c.net, Rows: make([]*Conversation, RowBucket(rows)), Slots: slots})
 	b.allow = make([]bool, len(b.Rows)*slots)
 	var err error
 	if b.prefix, err = b.Net.empty(len(b.Rows), slots, true); err != nil {
@@ -111,8 +105,9 @@ func (f *Batcher) newBatch(rows, slots int) (*DecodeBatch, error) {
 	return b, nil
 }
 
-// insert makes a copy of the only row of s, which has no recent tokens, a row of the batch.
-func (f *DecodeBatch) insert(row int, p *Sequence, s *Session) error {
+// insert makes a row of the batch a copy of another one.
+func (f *DecodeBatch) insert(row int, a arrival) error {
+	s := a.from
 	at, err := device.Scalar(f.Net.Dev, int32(row))
 	if err != nil {
 		return err
@@ -129,7 +124,7 @@ func (f *DecodeBatch) insert(row int, p *Sequence, s *Session) error {
 	copy(allow, s.allow)
 	clear(f.recentAllow[row*f.RecentLen : (row+1)*f.RecentLen])
 	f.used = max(f.used, s.used)
-	f.Sequences[row], f.Rows[row] = p, p.state
+	f.Sequences[row], f.Rows[row] = a.Sequence, a.state
 	f.seeds.Free()
 	f.seeds = nil
 	f.dropMask()
@@ -183,7 +178,7 @@ func (f *Batcher) writeBack() error {
 		if err != nil {
 			return err
 		}
-		own := p.session
+		own := p.state.Batch
 		own.prefix, own.allow, own.used, own.Slots = s.prefix, s.allow, s.used, s.Slots
 		f.batch.Sequences[row] = nil
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 // assignRows assigns rows to new conversations and shrinks batches with many free rows.
-func (g *Generator) assignRows(prompts []policy.Prompt, turns []promptTurn) error {
+func (g *Generator) assignRows(prompts []policy.Prompt, turns []*Turn) error {
 	var fresh []uint64
 	for i, p := range prompts {
-		if _, ok := g.Chats[p.Conversation]; !ok && turns[i].err == nil {
+		if _, ok := g.Chats[p.Conversation]; !ok && turns[i].refused == nil {
 			fresh = append(fresh, p.Conversation)
 		}
 	}
@@ -43,14 +43,14 @@ func (g *Generator) openRows(leaf int, fresh []uint64) {
 	most := g.MaxRows
 	for len(fresh) > 0 {
 		n := min(len(fresh), most)
-		s := &Session{Net: g.programs(g.of(leaf)), leaf: leaf, Rows: make([]*RowState, RowBucket(n)),
+		s := &Session{Net: g.programs(g.of(leaf)), leaf: leaf, Rows: make([]*Conversation, RowBucket(n)),
 			minSlots: g.CacheTokens}
 		if g.Continuous {
 			s.minSlots = 0 // the batch has them
 		}
 		for row, key := range fresh[:n] {
-			s.Rows[row] = &RowState{Pending: -1}
-			g.Chats[key] = &Conversation{Batch: s, Row: row}
+			s.Rows[row] = &Conversation{Batch: s, Row: row, Pending: -1}
+			g.Chats[key] = s.Rows[row]
 		}
 		g.Batches = append(g.Batches, s)
 		fresh = fresh[n:]
@@ -105,22 +105,11 @@ func (g *Generator) compact(s *Session) error {
 	if to == len(s.Rows) || s.prefix == nil {
 		return nil
 	}
-	moved := map[int]int{}
-	for row, from := range index {
-		moved[int(from)] = row
-	}
+	live := len(index)
 	for len(index) < to {
 		index = append(index, 0)
 	}
-	if err := s.pickRows(index, len(moved)); err != nil {
-		return err
-	}
-	for _, c := range g.Chats {
-		if c.Batch == s {
-			c.Row = moved[c.Row]
-		}
-	}
-	return nil
+	return s.pickRows(index, live)
 }
 
 // fewestRows is the size of a batch below which fewer rows hardly save time: those of a model with so many numbers in
@@ -146,11 +135,12 @@ func (s *Session) pickRows(index []int32, live int) error {
 		device.FreeAll(*arrays...)
 		*arrays = out
 	}
-	rows := make([]*RowState, len(index))
+	rows := make([]*Conversation, len(index))
 	allow, recent := make([]bool, len(index)*s.Slots), make([]bool, len(index)*s.RecentLen)
 	for row, from := range index {
 		if row < live {
 			rows[row] = s.Rows[from]
+			rows[row].Row = row
 		}
 		copy(allow[row*s.Slots:(row+1)*s.Slots], s.allow[int(from)*s.Slots:])
 		copy(recent[row*s.RecentLen:(row+1)*s.RecentLen], s.recentAllow[int(from)*s.RecentLen:])
@@ -185,7 +175,7 @@ func (g *Generator) Forget(keys ...uint64) {
 }
 
 func (s *Session) empty() bool {
-	return !slices.ContainsFunc(s.Rows, func(r *RowState) bool { return r != nil })
+	return !slices.ContainsFunc(s.Rows, func(c *Conversation) bool { return c != nil })
 }
 
 // endConversations ends the prompts' conversations.

@@ -137,7 +137,8 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 	if x.Bytes() >= 1<<20 { // what layers need for less stays in the heap anyway
 		defer n.Dev.Reuse()()
 	}
-	var cache []*device.Array
+	cache := &net.Scope{}
+	defer cache.Free()
 	for i, weights := range w.Layers {
 		all := append(slices.Clone(weights), x, angles[0], angles[1], fresh)
 		var donate []int // the layer's prefix, so that there is no second one
@@ -150,26 +151,23 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 		}
 		out, err := n.appendLayer(i, open, f.Slots).Run(all, donate...)
 		if err != nil {
-			device.FreeAll(cache...)
 			return nil, err
 		}
 		x.Free()
-		x, cache = out[0], append(cache, out[1:]...)
-		own.Own(x)
+		x = own.Own(out[0])[0]
+		cache.Own(out[1:]...)
 		if i < len(deep) {
 			if out, err = n.AddRows().Run([]*device.Array{x, deep[i], imageRow}); err != nil {
-				device.FreeAll(cache...)
 				return nil, err
 			}
 			x = own.Own(out...)[0]
 		}
 	}
 	out, err = n.sampleAt(f.scheduler.sampler, false).Run(append(append(n.headArrays(w), x), sampling...))
-	if err != nil {
-		device.FreeAll(cache...)
-		return nil, err
+	if err == nil {
+		out, cache.Arrays = append(out, cache.Arrays...), nil
 	}
-	return append(out, cache...), nil
+	return out, err
 }
 
 // stepByLayer is step layer by layer: in are its inputs after the weights. It replaces the cache's arrays.

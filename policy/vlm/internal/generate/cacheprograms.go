@@ -18,12 +18,10 @@ import (
 func (n Programs) flush() *device.Program {
 	return n.Program("flush", func(in []*Node) []*Node {
 		a := net.Args{In: in}
-		out := a.Next(len(n.Cache))
-		recent, at := a.Next(len(a.In)-1), in[len(in)-1]
-		out = slices.Clone(out)
-		for i, x := range n.Cache {
-			if x.Slots {
-				out[i], recent = model.WriteSlots(out[i], recent[0], at), recent[1:]
+		out, recent := n.readArrays(&a)
+		for i, x := range recent {
+			if x != nil {
+				out[i] = model.WriteSlots(out[i], x, in[len(in)-1])
 			}
 		}
 		return out
@@ -95,14 +93,13 @@ func (n Programs) grow(slots int) *device.Program {
 func (n Programs) compactRow() *device.Program {
 	return n.Program("compact row", func(in []*Node) []*Node {
 		a, index, at := net.Args{In: in}, in[len(in)-2], in[len(in)-1]
-		out := slices.Clone(a.Next(len(n.Cache)))
-		recent := a.In
-		for i, x := range n.Cache {
+		out, recent := n.readArrays(&a)
+		for i, x := range recent {
 			out[i] = Gather(out[i], Reshape(at, 1, 1))
-			if x.Slots {
-				all := Concatenate([]*Node{out[i], Gather(recent[0], Reshape(at, 1, 1))}, 2)
+			if x != nil {
+				all := Concatenate([]*Node{out[i], Gather(x, Reshape(at, 1, 1))}, 2)
 				bySlot := Gather(TransposeAllDims(all, 2, 0, 1, 3), Reshape(index, index.Shape().Size(), 1))
-				out[i], recent = TransposeAllDims(bySlot, 1, 2, 0, 3), recent[1:]
+				out[i] = TransposeAllDims(bySlot, 1, 2, 0, 3)
 			}
 		}
 		return out

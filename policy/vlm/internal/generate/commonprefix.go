@@ -13,29 +13,27 @@ const minPrefix = 16
 // commonPrefix is the number of tokens, of a length that needs no padding, with which all contexts begin. It is 0
 // where it is too small, or where there are no two different contexts. No context is whole in it, and no picture.
 func (f *DecodeBatch) commonPrefix(p *contextBatch) int {
-	var first []int32
-	n, readers := 0, 0
+	var common []int32
+	readers := 0
 	for _, row := range p.Readers {
 		if row < 0 {
 			continue
 		}
 		ids := f.Sequences[row].Turn.Tokens
+		ids = ids[:max(0, len(ids)-1)]
 		if readers++; readers == 1 {
-			first, n = ids, max(0, len(ids)-1)
-			if f.Net.Cfg.Vision != nil {
-				if at := slices.Index(ids[:n], f.Net.Cfg.ImageToken); at >= 0 {
-					n = at
-				}
+			common = ids
+			if at := slices.Index(ids, f.Net.Cfg.ImageToken); f.Net.Cfg.Vision != nil && at >= 0 {
+				common = ids[:at]
 			}
 		}
-		n = min(n, max(0, len(ids)-1))
-		for i := range n {
-			if ids[i] != first[i] {
-				n = i
-				break
-			}
+		n := 0
+		for n < min(len(common), len(ids)) && common[n] == ids[n] {
+			n++
 		}
+		common = common[:n]
 	}
+	n := len(common)
 	for n >= minPrefix && contextLength(n) != n {
 		n--
 	}
@@ -48,18 +46,18 @@ func (f *DecodeBatch) commonPrefix(p *contextBatch) int {
 // readPrefix reads the common prefix of a new session's contexts as a session of one row, and removes it from
 // the requests. It returns nil if there is none, or if the call reads all contexts in full.
 func (f *DecodeBatch) readPrefix(ctx context.Context, p *contextBatch) (*Session, error) {
-	if !f.scheduler.sharePrefix || f.prefix != nil {
+	if !f.scheduler.SharePrefix || f.prefix != nil {
 		return nil, nil
 	}
 	n := f.commonPrefix(p)
 	if n == 0 {
 		return nil, nil
 	}
-	one := &Session{Net: f.Net, leaf: f.leaf, Rows: []*RowState{{Pending: -1}}, minSlots: f.minSlots}
+	one := &Session{Net: f.Net, leaf: f.leaf, Rows: []*Conversation{{Pending: -1}}, minSlots: f.minSlots}
 	g := f.scheduler.NewDecodeBatch(one)
 	defer g.release()
 	at := slices.IndexFunc(p.Readers, func(row int) bool { return row >= 0 })
-	g.Assign(&Turn{Tokens: f.Sequences[p.Readers[at]].Turn.Tokens[:n:n], Max: 1}) // its sampled token is not used
+	g.Assign(0, &Turn{Tokens: f.Sequences[p.Readers[at]].Turn.Tokens[:n:n], Max: 1}) // its sampled token is not used
 	if err := g.readContexts(ctx); err != nil {
 		one.Free()
 		return nil, err

@@ -54,7 +54,7 @@ func TestCommonPrefixesAreReadOnce(t *testing.T) {
 					require.Equal(t, turn > 0, ran(full, "append layer 0 open=false"))
 					require.True(t, ran(shared, "append layer 0 open=false"))
 					for key, c := range full.Gen.Chats {
-						require.Equal(t, c.Batch.Rows[c.Row].Length, shared.Gen.Chats[key].Batch.Rows[shared.Gen.Chats[key].Row].Length)
+						require.Equal(t, c.Length, shared.Gen.Chats[key].Length)
 					}
 					prompts = nextTurn(prompts)
 				}

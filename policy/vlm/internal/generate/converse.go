@@ -15,14 +15,6 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// Conversation is the policy's state for a prompt's key.
-type Conversation struct {
-	Batch *Session
-	Row   int
-	ended bool  // the last response ended with the end-of-turn token
-	dead  error // why the conversation cannot be continued
-}
-
 // Stream generates the responses to prompts. It calls watch, which may be nil, with each sampled token.
 func (g *Generator) Stream(
 	ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32),
@@ -30,12 +22,8 @@ func (g *Generator) Stream(
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
-	turns, err := g.ReadPrompts(prompts, s)
+	turns, err := g.open(prompts, s)
 	if err != nil {
-		return nil, err
-	}
-	if err := g.assignRows(prompts, turns); err != nil {
-		g.endConversations(prompts)
 		return nil, err
 	}
 	sequences, err := g.generateTurns(ctx, prompts, turns, s, watch)
@@ -46,30 +34,43 @@ func (g *Generator) Stream(
 	return g.completions(prompts, turns, sequences), nil
 }
 
+// open reads the prompts of a call, and gives new conversations their rows.
+func (g *Generator) open(prompts []policy.Prompt, s policy.Sampling) ([]*Turn, error) {
+	turns, err := g.ReadPrompts(prompts, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.assignRows(prompts, turns); err != nil {
+		g.endConversations(prompts)
+		return nil, err
+	}
+	return turns, nil
+}
+
 // completions returns the responses of turns, or their errors.
 func (g *Generator) completions(
-	prompts []policy.Prompt, turns []promptTurn, sequences []*Sequence,
+	prompts []policy.Prompt, turns []*Turn, sequences []*Sequence,
 ) []policy.Completion {
 	out := make([]policy.Completion, len(prompts))
 	for i, p := range prompts {
-		if out[i].Err = turns[i].err; out[i].Err == nil {
+		if out[i].Err = turns[i].refused; out[i].Err == nil {
 			out[i] = g.Completion(p, turns[i], &sequences[i].Reply)
 		}
 	}
 	return out
 }
 
-// assign adds turn i to a batch. watch, which may be nil, gets its tokens.
-func (t *promptTurn) assign(f *DecodeBatch, i int, watch func(int, int32)) *Sequence {
+// assign gives a row of a batch the turn of prompt i. watch, which may be nil, gets its tokens.
+func (f *DecodeBatch) assign(row int, t *Turn, i int, watch func(int, int32)) *Sequence {
 	if watch != nil {
-		t.Turn.watch = func(token int32) { watch(i, token) }
+		t.watch = func(token int32) { watch(i, token) }
 	}
-	return f.Assign(t.Turn)
+	return f.Assign(row, t)
 }
 
 // generateTurns generates the responses of all turns without an error.
 func (g *Generator) generateTurns(
-	ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling, watch func(int, int32),
+	ctx context.Context, prompts []policy.Prompt, turns []*Turn, s policy.Sampling, watch func(int, int32),
 ) ([]*Sequence, error) {
 	var schedulers []*Scheduler // one for each leaf with requests
 	sequences := make([]*Sequence, len(prompts))
@@ -85,9 +86,8 @@ func (g *Generator) generateTurns(
 		}
 		f := c.NewDecodeBatch(batch)
 		for i, p := range prompts {
-			if c := g.Chats[p.Conversation]; turns[i].err == nil && c.Batch == batch {
-				turns[i].Turn.Row = c.Row
-				sequences[i] = turns[i].assign(f, i, watch)
+			if c := g.Chats[p.Conversation]; turns[i].refused == nil && c.Batch == batch {
+				sequences[i] = f.assign(c.Row, turns[i], i, watch)
 			}
 		}
 		if len(f.unfinished()) > 0 {
@@ -160,22 +160,13 @@ func (g *Generator) runAll(ctx context.Context, schedulers []*Scheduler, watched
 	return net.Each(len(g.Weights), func(i int) error { return run(g.Weights[i].Net.Dev) })
 }
 
-// promptTurn is the part of a conversation that a prompt adds.
-type promptTurn struct {
-	Turn    *Turn
-	context []int32
-	images  []policy.Image
-	Opened  string // the response's text that the chat template wrote
-	err     error  // why this conversation cannot continue
-}
-
 // ReadPrompts converts the prompts' messages to tokens and processed images.
-func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promptTurn, error) {
+func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]*Turn, error) {
 	limits, err := s.Limits(prompts)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
-	turns := make([]promptTurn, len(prompts))
+	turns := make([]*Turn, len(prompts))
 	groups := make([][]image.Image, len(prompts))
 	opens := false // a conversation
 	for i, p := range prompts {
@@ -191,35 +182,33 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 	}
 	refs, pics, errs := g.PrepareImages(groups)
 	for i, p := range prompts {
-		if errs[i] != nil {
-			turns[i].err = errs[i]
+		c := g.Chats[p.Conversation]
+		t := &Turn{Images: pics[i], refs: refs[i], seed: p.Seed, Max: limits[i], refused: errs[i],
+			stop: dialogue.NewStopper(g.Tok, slices.Concat(s.StopStrings, p.StopStrings))}
+		turns[i] = t
+		if t.refused == nil && c != nil && c.dead != nil {
+			t.refused = fmt.Errorf("vlm: conversation %d has ended: %w", p.Conversation, c.dead)
+		}
+		if t.refused != nil {
 			continue
 		}
-		if c, ok := g.Chats[p.Conversation]; ok && c.dead != nil {
-			turns[i].err = fmt.Errorf("vlm: conversation %d has ended: %w", p.Conversation, c.dead)
+		var err error
+		if t.context, t.Opened, err = g.EncodePrompt(p, pics[i]); err != nil {
+			t.refused = fmt.Errorf("vlm: %w", err)
 			continue
 		}
-		ids, opened, err := g.EncodePrompt(p, pics[i])
-		if err != nil {
-			turns[i].err = fmt.Errorf("vlm: %w", err)
-			continue
-		}
-		think, err := NewThinkingLimiter(g.Tok, s.Thinking, opened)
-		if err != nil {
+		if t.Think, err = NewThinkingLimiter(g.Tok, s.Thinking, t.Opened); err != nil {
 			return nil, err
 		}
-		r := &Turn{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limits[i],
-			stop: dialogue.NewStopper(g.Tok, slices.Concat(s.StopStrings, p.StopStrings)), Think: think,
-			Shared: net.ContextKey(ids, refs[i])}
-		turns[i] = promptTurn{Turn: r, context: ids, images: refs[i], Opened: opened}
-		g.Resumed[p.Conversation].prepend(&turns[i])
-		length := len(r.Tokens)
-		if c, ok := g.Chats[p.Conversation]; ok {
-			length += c.Batch.Rows[c.Row].Length
+		t.Tokens, t.Shared = t.context, net.ContextKey(t.context, t.refs)
+		g.Resumed[p.Conversation].prepend(t)
+		length := len(t.Tokens)
+		if c != nil {
+			length += c.Length
 		}
 		if most := g.Cfg.Text.MaxPositions; most > 0 && limits[i] > most-length {
-			turns[i].err = fmt.Errorf("vlm: %w: %d tokens and %d of the response, the model allows %d", policy.ErrNoRoom, length,
-				limits[i], most)
+			t.refused = fmt.Errorf("vlm: %w: %d tokens and %d of the response, the model allows %d", policy.ErrNoRoom,
+				length, limits[i], most)
 		}
 	}
 	return turns, nil
@@ -237,7 +226,7 @@ func (g *Generator) EncodePrompt(p policy.Prompt, pics []net.Picture) (ids []int
 }
 
 // Completion converts a reply to a completion.
-func (g *Generator) Completion(p policy.Prompt, t promptTurn, r *Reply) policy.Completion {
+func (g *Generator) Completion(p policy.Prompt, t *Turn, r *Reply) policy.Completion {
 	c := g.Chats[p.Conversation]
 	delete(g.Resumed, p.Conversation)
 	if c.dead = r.err; r.err != nil {
@@ -247,7 +236,7 @@ func (g *Generator) Completion(p policy.Prompt, t promptTurn, r *Reply) policy.C
 	last := r.Tokens[len(r.Tokens)-1]
 	c.ended = r.Stopped && last == end
 	out := policy.Completion{Context: t.context, Tokens: r.Tokens, LogProbs: r.LogProbs, Forced: r.forced,
-		Images: t.images, Stop: policy.StopLength}
+		Images: t.refs, Stop: policy.StopLength}
 	words := r.Tokens
 	switch {
 	case r.Stopped:

@@ -23,9 +23,8 @@ func TestContinuedConversationsEqualOnePassOverTheirRow(t *testing.T) {
 		t.Run(string(family), func(t *testing.T) {
 			m := New(t, family, Options{})
 			played := PlayOn(t, m, m.Cfg.Vision != nil, policy.Sampling{Temperature: 1, MaxTokens: 16})
-			c := m.Gen.Chats[3]
-			require.Len(t, played[3].Tokens, c.Batch.Rows[c.Row].Length)
-			played.RequireScored(t, m, 1)
+			require.Len(t, played[3].Tokens, m.Gen.Chats[3].Length)
+			requireScored(t, played, m, 1)
 		})
 	}
 }
@@ -167,7 +166,7 @@ func testShrinking(t *testing.T, m *Model) {
 	}
 	played.Play(t, m, second, o)
 	require.Len(t, m.Gen.Batches[0].Rows, 8)
-	played.RequireScored(t, m, 1)
+	requireScored(t, played, m, 1)
 }
 
 func TestCancelledGenerationLeavesAWorkingModel(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute/support/xslices"
 
 	"vagen/internal/dialogue"
+	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
@@ -15,15 +16,18 @@ import (
 
 // Turn is a request to read tokens in a conversation and write a response.
 type Turn struct {
-	Row    int // in its session
-	Tokens []int32
-	Images []net.Picture
-	seed   uint64
-	Max    int // longest response
-	stop   *dialogue.Stopper
-	Think  *ThinkingLimiter
-	Shared string            // equal for requests with the same tokens and images; "" for none
-	watch  func(token int32) // called with each token of the response; may be nil
+	Tokens  []int32 // what a resumed conversation has read before, and context
+	Images  []net.Picture
+	seed    uint64
+	Max     int // longest response
+	stop    *dialogue.Stopper
+	Think   *ThinkingLimiter
+	Shared  string            // equal for requests with the same tokens and images; "" for none
+	watch   func(token int32) // called with each token of the response; may be nil
+	context []int32           // tokens of the prompt
+	refs    []policy.Image    // of the context
+	Opened  string            // the response's text that the chat template wrote
+	refused error             // why there is no response
 }
 
 // Reply is the response to a request.
@@ -40,8 +44,7 @@ type Reply struct {
 type Sequence struct {
 	*Turn
 	Reply
-	state   *RowState
-	session *Session // holds its keys and values between calls
+	state *Conversation
 }
 
 // ended reports whether the response is complete.
@@ -82,11 +85,11 @@ type DecodeBatch struct {
 	ahead     [][]sample    // by row: tokens that follow the response, see drafts; nil for none
 }
 
-// Assign assigns a request to its row. The batch must not be gathered.
-func (f *DecodeBatch) Assign(r *Turn) *Sequence {
-	p := &Sequence{Turn: r, state: f.Rows[r.Row], session: f.Session}
-	f.Sequences[r.Row] = p
-	if f.scheduler.draftTokens > 0 {
+// Assign assigns a request to a row. The batch must not be gathered.
+func (f *DecodeBatch) Assign(row int, r *Turn) *Sequence {
+	p := &Sequence{Turn: r, state: f.Rows[row]}
+	f.Sequences[row] = p
+	if f.scheduler.DraftTokens > 0 {
 		p.state.text = append(p.state.text, r.Tokens...)
 	}
 	return p
@@ -103,15 +106,17 @@ func (f *DecodeBatch) unfinished() []int {
 	return rows
 }
 
-// uploadSeeds uploads the seeds of the rows.
-func (f *DecodeBatch) uploadSeeds(own *net.Scope) *device.Array {
-	seeds := make([]uint32, 2*len(f.Sequences))
-	for row, p := range f.Sequences {
+// uploadSeeds uploads the seeds of each positions of every row.
+func (f *DecodeBatch) uploadSeeds(own *net.Scope, each int) *device.Array {
+	var seeds []uint32
+	for _, p := range f.Sequences {
+		two := make([]uint32, 2)
 		if p != nil {
-			seeds[2*row], seeds[2*row+1] = uint32(p.seed), uint32(p.seed>>32)
+			two[0], two[1] = uint32(p.seed), uint32(p.seed>>32)
 		}
+		seeds = append(seeds, slices.Repeat(two, each)...)
 	}
-	return net.Upload(own, seeds, len(f.Sequences), 2)
+	return net.Upload(own, seeds, len(seeds)/2, 2)
 }
 
 // readContexts appends the requests' contexts, each after its row's pending token, and samples the
@@ -283,7 +288,7 @@ func (f *DecodeBatch) run(own *net.Scope, in []*device.Array, s model.Sampler, n
 // stepTokens returns how many tokens the next program makes: as many as the call wants, or
 // one if there is no room for them or the host may force one of them.
 func (f *DecodeBatch) stepTokens() int {
-	n := f.scheduler.tokensPerCall
+	n := f.scheduler.TokensPerCall
 	if n > f.RecentLen-f.recentUsed {
 		return 1
 	}
@@ -312,6 +317,15 @@ func (f *DecodeBatch) dropMask() {
 	f.mask = nil
 }
 
+// describe sets the columns of a token that is fed, of which so many before it have no token in the response yet.
+func (p *Sequence) describe(now []int32, token, forced int32, ahead int) {
+	now[nowToken], now[nowForced], now[nowLive] = token, forced, 1
+	now[nowCount] = int32(len(p.Reply.Tokens) + ahead)
+	for k := range 3 {
+		now[nowPosition+k] = p.state.next + int32(ahead)
+	}
+}
+
 func (f *DecodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler, error) {
 	b := len(f.Sequences)
 	now := make([]int32, b*nowColumns)
@@ -322,18 +336,14 @@ func (f *DecodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler
 	}
 	for _, row := range f.unfinished() {
 		p := f.Sequences[row]
-		l, here := p.state, now[row*nowColumns:]
-		here[nowToken], here[nowCount], here[nowForced], here[nowLive] = l.Pending, int32(len(p.Reply.Tokens)),
-			p.Think.Next(), 1
-		for k := range 3 {
-			here[nowPosition+k] = l.next
-		}
-		sampler.Forced = sampler.Forced || here[nowForced] >= 0
+		forced := p.Think.Next()
+		p.describe(now[row*nowColumns:], p.state.Pending, forced, 0)
+		sampler.Forced = sampler.Forced || forced >= 0
 	}
 	f.feed()
 	stay := &net.Scope{Dev: f.Net.Dev} // seeds are kept for the next steps
 	if f.seeds == nil {
-		f.seeds = f.uploadSeeds(stay)
+		f.seeds = f.uploadSeeds(stay, 1)
 	}
 	if stay.Err != nil {
 		return nil, sampler, stay.Err

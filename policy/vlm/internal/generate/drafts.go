@@ -70,7 +70,7 @@ func CheckDrafts(tokens int, n Programs) error {
 // listen takes a response that has ended, and what was read just before it, into the text that guesses are from.
 func (f *DecodeBatch) listen(p *Sequence) {
 	c, text := f.scheduler, p.state.text
-	if c.draftTokens == 0 {
+	if c.DraftTokens == 0 {
 		return
 	}
 	p.state.text = append(text, p.state.Pending)
@@ -116,7 +116,7 @@ func guess(text, others []int32, most int) []int32 {
 
 // positions is the number of positions of each row in a pass with drafts; 1 without.
 func (f *DecodeBatch) positions() int {
-	return max(1, min(1+f.scheduler.draftTokens, maxPositions/len(f.Rows)))
+	return max(1, min(1+f.scheduler.DraftTokens, maxPositions/len(f.Rows)))
 }
 
 // ready reports whether all unfinished rows have tokens ahead.
@@ -222,7 +222,6 @@ func (f *DecodeBatch) addAhead(done func() bool) {
 func (f *DecodeBatch) draftInputs(own *net.Scope, drafts [][]int32, each int) ([]*device.Array, error) {
 	n := each * len(f.Rows)
 	now, allow := make([]int32, n*nowColumns), make([]bool, 0, n*f.RecentLen)
-	seeds := make([]uint32, 2*n)
 	for at := range n {
 		row := at / each
 		here := now[at*nowColumns:]
@@ -233,24 +232,21 @@ func (f *DecodeBatch) draftInputs(own *net.Scope, drafts [][]int32, each int) ([
 			continue
 		}
 		p, ahead := f.Sequences[row], f.ahead[row]
-		seeds[2*at], seeds[2*at+1] = uint32(p.seed), uint32(p.seed>>32)
-		here[nowToken] = p.state.Pending
+		token, forced := p.state.Pending, int32(-1)
 		switch {
 		case i > 0:
-			here[nowToken] = drafts[row][i-1]
+			token = drafts[row][i-1]
 		case len(ahead) > 0:
-			here[nowToken] = ahead[len(ahead)-1].id
+			token = ahead[len(ahead)-1].id
 		default:
-			here[nowForced] = p.Think.Next()
+			forced = p.Think.Next()
 		}
 		i += len(ahead)
-		here[nowCount], here[nowLive], here[nowSlot] = int32(len(p.Reply.Tokens)+i), 1, int32(f.recentUsed+i)
-		for k := range 3 {
-			here[nowPosition+k] = p.state.next + int32(i)
-		}
+		p.describe(here, token, forced, i)
+		here[nowSlot] = int32(f.recentUsed + i)
 		for slot := range i + 1 {
 			allow[at*f.RecentLen+f.recentUsed+slot] = true
 		}
 	}
-	return f.inputs(own, now, net.Upload(own, seeds, n, 2), allow)
+	return f.inputs(own, now, f.uploadSeeds(own, each), allow)
 }

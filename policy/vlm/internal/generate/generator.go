@@ -61,7 +61,8 @@ func (g *Generator) TokensPerPass() float64 {
 
 // New returns a generator without conversations.
 func New(x *Encoder, s Settings, w []*Weights) *Generator {
-	return &Generator{Encoder: x, Settings: s, Weights: w, Chats: map[uint64]*Conversation{}}
+	return &Generator{Encoder: x, Settings: s, Weights: w, Chats: map[uint64]*Conversation{},
+		Resumed: map[uint64]*resumed{}, Narrow: map[*Weights]*net.Parts{}, packed: map[*Weights]*net.Parts{}}
 }
 
 // programs returns the programs for some weights.

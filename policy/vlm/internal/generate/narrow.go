@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -37,6 +38,8 @@ func (g *Generator) Narrows() bool {
 // MakeNarrow copies the decoder's matrices, and other weights that are on another device.
 func (g *Generator) MakeNarrow(r *Weights) error {
 	p := *r.Parts
+	convert := g.Narrows() || !g.Sharded
+	to := func(x *Node) *Node { return ConvertDType(x, r.Net.Compute) }
 	var err error
 	narrow := func(group []*device.Array) []*device.Array {
 		if err != nil {
@@ -47,44 +50,46 @@ func (g *Generator) MakeNarrow(r *Weights) error {
 		if group, err = r.Net.Here(&s, group); err != nil {
 			return nil
 		}
-		if g.Sharded && !g.Narrows() {
-			g.keep(&s, func(*device.Array) bool { return true })
-			return group
+		for i, a := range group {
+			if convert && isMatrix(a) && err == nil {
+				group[i], err = g.converted(r.Net, "narrow", a, to)
+			}
 		}
-		var out []*device.Array
-		out, err = narrowed(r.Net.Kernels, group)
-		g.Narrowed = append(g.Narrowed, out...)
-		g.keep(&s, func(a *device.Array) bool { return !isMatrix(a) })
-		return replaceMatrices(group, out)
+		s.Arrays = slices.DeleteFunc(s.Arrays, func(a *device.Array) bool {
+			kept := slices.Contains(group, a)
+			if kept {
+				g.Narrowed = append(g.Narrowed, a)
+			}
+			return kept
+		})
+		return group
 	}
 	p.Embed, p.Head, p.Layers = narrow(p.Embed), narrow(p.Head), nil
 	for _, l := range r.Parts.Layers {
 		p.Layers = append(p.Layers, narrow(l))
 	}
-	if g.Narrow == nil {
-		g.Narrow = map[*Weights]*net.Parts{}
-	}
 	g.Narrow[r] = &p
 	return err
 }
 
-// keep moves the arrays that want selects from the scope to the copies for generation.
-func (g *Generator) keep(s *net.Scope, want func(*device.Array) bool) {
-	var rest []*device.Array
-	for _, a := range s.Arrays {
-		if want(a) {
-			g.Narrowed = append(g.Narrowed, a)
-		} else {
-			rest = append(rest, a)
-		}
+// converted returns a copy of an array for generation, as a program makes it.
+func (g *Generator) converted(
+	n *net.Net, program string, a *device.Array, f func(x *Node) *Node,
+) (*device.Array, error) {
+	out, err := n.Program(program, func(in []*Node) []*Node { return []*Node{f(in[0])} }).Run([]*device.Array{a})
+	if err != nil {
+		return nil, err
 	}
-	s.Arrays = rest
+	g.Narrowed = append(g.Narrowed, out...)
+	return out[0], nil
 }
 
 // dropNarrow frees the copies of weights.
 func (g *Generator) dropNarrow() {
 	device.FreeAll(g.Narrowed...)
-	g.Narrow, g.Narrowed, g.packed = nil, nil, nil
+	g.Narrowed = nil
+	clear(g.Narrow)
+	clear(g.packed)
 }
 
 // NarrowBytes is the size of generationWeights' and packed copies on a device. Of divided weights, it counts
@@ -108,40 +113,4 @@ func (g *Generator) NarrowBytes() int64 {
 	return sum
 }
 
-// matrices are the arrays of a group without norms and biases.
-func matrices(group []*device.Array) (out []*device.Array) {
-	for _, a := range group {
-		if isMatrix(a) {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
 func isMatrix(a *device.Array) bool { return len(a.Dims()) > 1 }
-
-// replaceMatrices returns the group with its matrices replaced by others.
-func replaceMatrices(group, others []*device.Array) []*device.Array {
-	out := make([]*device.Array, len(group))
-	for i, a := range group {
-		if out[i] = a; isMatrix(a) && len(others) > 0 {
-			out[i], others = others[0], others[1:]
-		}
-	}
-	return out
-}
-
-// narrowed returns a group's matrices in the type of computation.
-func narrowed(k *net.Kernels, group []*device.Array) ([]*device.Array, error) {
-	in := matrices(group)
-	if len(in) == 0 {
-		return nil, nil
-	}
-	return k.Program("narrow", func(in []*Node) []*Node {
-		out := make([]*Node, len(in))
-		for i, x := range in {
-			out[i] = ConvertDType(x, k.Compute)
-		}
-		return out
-	}).Run(in)
-}

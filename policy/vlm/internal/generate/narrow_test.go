@@ -42,7 +42,7 @@ func TestNarrowCopiesWriteTheSame(t *testing.T) {
 		b.Weight[1] = 1
 		_, err := m.Update(t.Context(), b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
 		require.NoError(t, err)
-		require.Nil(t, m.Gen.Narrow, "copies of weights that have changed")
+		require.Empty(t, m.Gen.Narrow, "copies of weights that have changed")
 		require.Nil(t, m.Gen.Narrowed)
 	}
 }

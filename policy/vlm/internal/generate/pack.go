@@ -31,9 +31,6 @@ func (g *Generator) decodingWeights(r *Weights, w *net.Parts) (*net.Parts, error
 		g.dropNarrow()
 		return nil, fmt.Errorf("vlm: packing the weights for generation: %w", err)
 	}
-	if g.packed == nil {
-		g.packed = map[*Weights]*net.Parts{}
-	}
 	g.packed[r] = p
 	device.HugePages(g.Narrowed)
 	return p, nil
@@ -106,14 +103,11 @@ func (g *Generator) packGroup(n *net.Net, params []model.Param, arrays []*device
 		if !packs(p, g.Packed) {
 			continue
 		}
-		packed, err := n.Program("pack "+g.Packed.String(), func(in []*Node) []*Node {
-			return []*Node{model.PackMatrix(in[0], g.Packed)}
-		}).Run(arrays[i : i+1])
-		if err != nil {
+		var err error
+		pack := func(x *Node) *Node { return model.PackMatrix(x, g.Packed) }
+		if out[i], err = g.converted(n, "pack "+g.Packed.String(), arrays[i], pack); err != nil {
 			return nil, err
 		}
-		out[i] = packed[0]
-		g.Narrowed = append(g.Narrowed, packed...)
 	}
 	return out, nil
 }

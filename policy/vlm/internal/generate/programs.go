@@ -130,14 +130,19 @@ func newCacheIn(n Programs, a *net.Args, open bool, g *Graph, rows int) *cacheIn
 }
 
 func (c *cacheIn) readCache(a *net.Args) {
-	c.prefix = a.Next(len(c.net.Cache))
-	for _, x := range c.net.Cache {
-		c.recent = append(c.recent, nil)
+	c.prefix, c.recent = c.net.readArrays(a)
+	c.allow, c.recentAllow = a.One(), a.One()
+}
+
+// readArrays reads the prefix and the recent segments, by array of the cache; the latter are nil for states.
+func (n Programs) readArrays(a *net.Args) (prefix, recent []*Node) {
+	prefix, recent = a.Next(len(n.Cache)), make([]*Node, len(n.Cache))
+	for i, x := range n.Cache {
 		if x.Slots {
-			c.recent[len(c.recent)-1] = a.One()
+			recent[i] = a.One()
 		}
 	}
-	c.allow, c.recentAllow = a.One(), a.One()
+	return slices.Clone(prefix), recent
 }
 
 // of returns the indices of a layer's arrays in the cache.

@@ -134,7 +134,7 @@ func (f *DecodeBatch) contextInputs(s *net.Scope, p *contextBatch, length int) (
 		last[row] = ends[place]
 	}
 	in := []*device.Array{net.Upload(s, tokens), net.Upload(s, pos, b*length, 3), net.Upload(s, p.fresh, b, length),
-		net.Upload(s, last), f.uploadSeeds(s), net.Upload(s, make([]uint32, len(last))), f.scheduler.params}
+		net.Upload(s, last), f.uploadSeeds(s, 1), net.Upload(s, make([]uint32, len(last))), f.scheduler.params}
 	if len(pictures) > 0 {
 		p.vision = net.PlanVision(cfg, pictures)
 		for i, at := range holders {

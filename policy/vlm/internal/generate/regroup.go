@@ -27,7 +27,7 @@ func regroup(from ...*DecodeBatch) (*DecodeBatch, error) {
 		}
 		f.Slots, f.used = max(f.Slots, g.Slots), max(f.used, g.used)
 	}
-	f.Rows = append(f.Rows, make([]*RowState, RowBucket(len(f.Sequences))-len(f.Sequences))...)
+	f.Rows = append(f.Rows, make([]*Conversation, RowBucket(len(f.Sequences))-len(f.Sequences))...)
 	f.Sequences = append(f.Sequences, make([]*Sequence, len(f.Rows)-len(f.Sequences))...)
 	f.allow = make([]bool, len(f.Rows)*f.Slots)
 	at := 0
@@ -105,8 +105,8 @@ func (f *DecodeBatch) release() {
 func (f *DecodeBatch) sessions() []*Session {
 	var out []*Session
 	for _, p := range f.Sequences {
-		if f.gathered && p != nil && (len(out) == 0 || out[len(out)-1] != p.session) {
-			out = append(out, p.session) // rows of a session are adjacent
+		if f.gathered && p != nil && (len(out) == 0 || out[len(out)-1] != p.state.Batch) {
+			out = append(out, p.state.Batch) // rows of a session are adjacent
 		}
 	}
 	return out
@@ -130,9 +130,10 @@ func (f *DecodeBatch) copyRecentTo(owner *Session) error {
 	index := slices.Repeat([]int32{-1}, len(owner.Rows)) // in f of the owner's rows
 	allow := make([]bool, len(owner.Rows)*f.RecentLen)
 	for row, p := range f.Sequences {
-		if p != nil && p.session == owner {
-			index[p.Row] = int32(row)
-			copy(allow[p.Row*f.RecentLen:(p.Row+1)*f.RecentLen], f.recentAllow[row*f.RecentLen:])
+		if p != nil && p.state.Batch == owner {
+			at := p.state.Row
+			index[at] = int32(row)
+			copy(allow[at*f.RecentLen:(at+1)*f.RecentLen], f.recentAllow[row*f.RecentLen:])
 		}
 	}
 	out, err := f.Net.rowsAt(f.recent, index)

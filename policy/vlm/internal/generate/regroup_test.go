@@ -54,7 +54,7 @@ func TestLongResponsesContinueAlone(t *testing.T) {
 				next = nextTurn(next)
 			}
 			require.Greater(t, len(played), 4)
-			played.RequireScored(t, m, 1)
+			requireScored(t, played, m, 1)
 			m.Forget(KeysOf(prompts)...)
 		}
 		arrays, _ := m.Dev.Live()
@@ -92,7 +92,7 @@ func TestWaitingConversationsTakeFreedRows(t *testing.T) {
 	for range 2 {
 		played.Play(t, m, nextTurn(prompts), o)
 	}
-	played.RequireScored(t, m, 1)
+	requireScored(t, played, m, 1)
 	m.Forget(KeysOf(prompts)...)
 	require.Empty(t, m.Gen.Batches)
 }
@@ -138,12 +138,12 @@ func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
 
 // The rule in numbers: a step costs 8 and one for each row, a switch 10 steps.
 func TestRowsRegroupWhereItPays(t *testing.T) {
-	c := &generate.Scheduler{MaxRows: 32, Fixed: 8}
+	c := &generate.Scheduler{Fixed: 8, Settings: generate.Settings{MaxRows: 32}}
 	// decoding has rows of which some have written age of at most most tokens.
 	decoding := func(rows, live, age, most int) *generate.DecodeBatch {
-		f := c.NewDecodeBatch(&generate.Session{Rows: make([]*generate.RowState, rows)})
+		f := c.NewDecodeBatch(&generate.Session{Rows: make([]*generate.Conversation, rows)})
 		for row := range live {
-			p := f.Assign(&generate.Turn{Row: row, Max: most})
+			p := f.Assign(row, &generate.Turn{Max: most})
 			p.Reply.Tokens = make([]int32, age)
 		}
 		return f

@@ -3,6 +3,8 @@ package generate
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/net"
@@ -26,12 +28,7 @@ func (g *Generator) Resume(conversations []policy.Recorded) error {
 		}
 		fresh[c.Conversation] = r
 	}
-	if g.Resumed == nil {
-		g.Resumed = map[uint64]*resumed{}
-	}
-	for key, r := range fresh {
-		g.Resumed[key] = r
-	}
+	maps.Copy(g.Resumed, fresh)
 	return nil
 }
 
@@ -64,12 +61,10 @@ func (g *Generator) resume(c policy.Recorded) (*resumed, error) {
 }
 
 // prepend puts the recorded tokens and images in front of a request's. r may be nil.
-func (r *resumed) prepend(t *promptTurn) {
+func (r *resumed) prepend(t *Turn) {
 	if r == nil {
 		return
 	}
-	q := t.Turn
-	q.Tokens = append(r.tokens[:len(r.tokens):len(r.tokens)], q.Tokens...)
-	q.Images = append(r.pictures[:len(r.pictures):len(r.pictures)], q.Images...)
-	q.Shared = net.ContextKey(q.Tokens, append(r.images[:len(r.images):len(r.images)], t.images...))
+	t.Tokens, t.Images = slices.Concat(r.tokens, t.Tokens), slices.Concat(r.pictures, t.Images)
+	t.Shared = net.ContextKey(t.Tokens, slices.Concat(r.images, t.refs))
 }

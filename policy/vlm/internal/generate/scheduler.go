@@ -22,29 +22,25 @@ import (
 // The schedule depends only on the order of the requests and on the tokens, never on
 // time, so that a run can be repeated.
 type Scheduler struct {
-	leaf          int            // of its sessions
-	waiting       []*DecodeBatch // the sessions with requests
-	net           Programs
-	w             *net.Parts // with which contexts are read
-	decoding      *net.Parts // with which tokens are decoded
-	sampler       model.Sampler
-	params        *device.Array
-	end           []int32 // tokens that end a response
-	RecentTokens  int     // length of the recent segments, a multiple of maxTokensPerCall
-	tokensPerCall int     // tokens that a program makes
-	sharePrefix   bool    // common prefixes of contexts are read once
-	draftTokens   int     // that are guessed in a pass, at most
-	heard         []int32 // text of other conversations, for guesses
-	fed, passes   int     // decoded tokens, and for how many rows there was a pass
-	MaxRows       int     // in one batch
-	Fixed         int     // cost of a step that does not depend on its rows (reading the weights), in rows
+	leaf         int            // of its sessions
+	waiting      []*DecodeBatch // the sessions with requests
+	net          Programs
+	w            *net.Parts // with which contexts are read
+	decoding     *net.Parts // with which tokens are decoded
+	sampler      model.Sampler
+	params       *device.Array
+	end          []int32 // tokens that end a response
+	RecentTokens int     // length of the recent segments, a multiple of maxTokensPerCall
+	heard        []int32 // text of other conversations, for guesses
+	fed, passes  int     // decoded tokens, and for how many rows there was a pass
+	Fixed        int     // cost of a step that does not depend on its rows (reading the weights), in rows
+	Settings             // with the TokensPerCall that was chosen
 }
 
 // NewScheduler starts a call; Free ends it.
 func NewScheduler(n Programs, w *net.Parts, s policy.Sampling, end []int32, o *Settings) (*Scheduler, error) {
-	c := &Scheduler{net: n, w: w, decoding: w, end: end, RecentTokens: 32,
-		tokensPerCall: TokensPerCall(o.TokensPerCall, n), MaxRows: o.MaxRows, Fixed: stepCost(n.Dev)}
-	c.sharePrefix, c.draftTokens = o.SharePrefix, o.DraftTokens
+	c := &Scheduler{net: n, w: w, decoding: w, end: end, RecentTokens: 32, Fixed: stepCost(n.Dev), Settings: *o}
+	c.TokensPerCall = TokensPerCall(o.TokensPerCall, n)
 	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1,
 		MinP: s.MinP > 0}
 	params := make([]float32, model.SampleParams)

@@ -15,10 +15,10 @@ import (
 // continues. States are in the prefix only and always current.
 type Session struct {
 	Net   Programs
-	leaf  int         // the part of the work, in [0, Model.leaves), to which it belongs; 0 if work is not divided
-	Rows  []*RowState // one per row of the cache; nil is a free row
-	Slots int         // length of the prefix
-	used  int         // slots of the prefix in use
+	leaf  int             // the part of the work, in [0, Model.leaves), to which it belongs; 0 if work is not divided
+	Rows  []*Conversation // one per row of the cache; nil is a free row
+	Slots int             // length of the prefix
+	used  int             // slots of the prefix in use
 
 	minSlots int // the prefix has at least this length
 
@@ -31,8 +31,13 @@ type Session struct {
 	recentAllow []bool // [rows·recentLen]
 }
 
-// RowState is the state of one conversation in a session.
-type RowState struct {
+// Conversation is the policy's state for a prompt's key: a row of a session, which holds its keys and values between
+// calls.
+type Conversation struct {
+	Batch   *Session
+	Row     int
+	ended   bool    // the last response ended with the end-of-turn token
+	dead    error   // why the conversation cannot be continued
 	next    int32   // position of the next token
 	Pending int32   // last sampled token, not yet in the cache; −1 for none
 	Length  int     // tokens so far, including pending
@@ -50,7 +55,7 @@ func (s *Session) Free() {
 }
 
 // unread returns the tokens to read: the pending token and the context.
-func (l *RowState) unread(context []int32) []int32 {
+func (l *Conversation) unread(context []int32) []int32 {
 	if l.Pending < 0 {
 		return context
 	}
@@ -58,7 +63,7 @@ func (l *RowState) unread(context []int32) []int32 {
 }
 
 // advance updates the state after the request was read.
-func (l *RowState) advance(r *Turn, next int32) {
+func (l *Conversation) advance(r *Turn, next int32) {
 	l.Length += len(r.Tokens)
 	l.next, l.Pending = next, -1
 }

@@ -51,9 +51,9 @@ func TestThinkingIsClosedAtItsLimit(t *testing.T) {
 			forced++
 		}
 		require.Positive(t, forced)
-		played.RequireScored(t, m, 1) // the log-probs of forced tokens are the policy's, too
+		requireScored(t, played, m, 1) // the log-probs of forced tokens are the policy's, too
 		played.Play(t, m, []policy.Prompt{{Conversation: 1, Messages: Say("on"), Seed: 9}}, o)
-		played.RequireScored(t, m, 1)
+		requireScored(t, played, m, 1)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestGroupsReadTheirPromptOnce(t *testing.T) {
 			played.Play(t, m, more, o)
 		}
 		require.Greater(t, len(played), 2)
-		played.RequireScored(t, m, 1) // also what follows in later turns
+		requireScored(t, played, m, 1) // also what follows in later turns
 	}
 }
 

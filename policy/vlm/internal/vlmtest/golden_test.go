@@ -265,7 +265,7 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		}
 		tokens, _ := r.tokens(row)
 		most = max(most, r.dims(field)[1])
-		q := &generate.Turn{Row: len(reqs), Tokens: tokens, Max: r.dims(field)[1]}
+		q := &generate.Turn{Tokens: tokens, Max: r.dims(field)[1]}
 		for _, im := range r.all.Images[row.index] {
 			pic, err := m.Text.Picture(im)
 			require.NoError(r.t, err)
@@ -275,9 +275,9 @@ func (r *recordedModel) compareGreedy(m *Model) {
 	}
 	require.NotEmpty(r.t, reqs)
 	s := &generate.Session{Net: generate.Programs{Net: m.Net},
-		Rows: make([]*generate.RowState, generate.RowBucket(len(reqs)))}
+		Rows: make([]*generate.Conversation, generate.RowBucket(len(reqs)))}
 	for i := range reqs {
-		s.Rows[i] = &generate.RowState{Pending: -1}
+		s.Rows[i] = &generate.Conversation{Batch: s, Row: i, Pending: -1}
 	}
 	defer s.Free()
 	c, err := generate.NewScheduler(generate.Programs{Net: m.Net}, m.Sets.Actor.Parts, policy.Sampling{MaxTokens: most},
@@ -286,8 +286,8 @@ func (r *recordedModel) compareGreedy(m *Model) {
 	defer c.Free()
 	c.RecentTokens = 8
 	f := c.NewDecodeBatch(s)
-	for _, q := range reqs {
-		f.Assign(q)
+	for i, q := range reqs {
+		f.Assign(i, q)
 	}
 	require.NoError(r.t, c.Run(r.t.Context(), []*generate.DecodeBatch{f}))
 	for i, target := range targets {

@@ -108,23 +108,6 @@ func (s Stories) Rows(keys []uint64) (rows policy.Rows, written []bool, logProbs
 	return rows, written, logProbs
 }
 
-// RequireScored compares the log-probs reported by Generate with those of one pass over
-// each conversation's row.
-func (s Stories) RequireScored(t testing.TB, m policy.Learner, temperature float64) {
-	t.Helper()
-	rows, written, logProbs := s.Rows(s.Keys())
-	scores, err := m.Score(t.Context(), &rows, written, policy.ScoreRequest{LogProbs: true}, temperature)
-	require.NoError(t, err)
-	n := 0
-	for i, w := range written {
-		if w {
-			n++
-			require.InDelta(t, scores.LogProbs[i], logProbs[i], 1e-4, "token %d", i)
-		}
-	}
-	require.Positive(t, n)
-}
-
 // FourRows are rows of different lengths in random tokens, three of them with
 // images of different sizes; every token after the first counts.
 func (p Parts) FourRows(t testing.TB) (policy.Rows, []bool) {
