@@ -71,7 +71,10 @@ func (l *policySnapshot) copy(ctx context.Context, r *learn.Replica) (*weights.T
 			if p.Frozen {
 				continue
 			}
-			a, err := learn.Duplicate(ctx, arrays[i].Device(), arrays[i], p)
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			a, err := device.Copy(arrays[i], arrays[i].Device())
 			if err != nil {
 				return nil, err
 			}

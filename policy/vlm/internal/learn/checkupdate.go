@@ -47,22 +47,15 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 	policyNeeds := !o.CriticOnly && !o.Imitate
 	valueNeeds := critic && o.ValueCoef > 0 && !o.Imitate
 	for _, c := range []struct {
-		name     string
-		values   []float32
-		need     bool
-		negative bool // may be below 0
+		name   string
+		values []float32
+		need   bool
 	}{
-		{"Weight", b.Weight, !o.CriticOnly, true},
-		{"AuxWeight", b.AuxWeight, false, true},
-		{"EchoWeight", b.EchoWeight, false, true},
-		{"ValueWeight", b.ValueWeight, valueNeeds, true},
-		{"OldLogProbs", b.OldLogProbs, policyNeeds, true},
-		{"Advantages", b.Advantages, policyNeeds, true},
-		{"Reference", b.Reference, policyNeeds && o.KL != loss.NoKL, true},
-		{"Sampled", b.Sampled, false, true},
-		{"Returns", b.Returns, valueNeeds, true},
-		{"OldValues", b.OldValues, valueNeeds && o.ValueClip > 0, true},
-		{"RolloutWeight", b.RolloutWeight, false, false},
+		{"Weight", b.Weight, !o.CriticOnly}, {"AuxWeight", b.AuxWeight, false}, {"EchoWeight", b.EchoWeight, false},
+		{"ValueWeight", b.ValueWeight, valueNeeds}, {"OldLogProbs", b.OldLogProbs, policyNeeds},
+		{"Advantages", b.Advantages, policyNeeds}, {"Reference", b.Reference, policyNeeds && o.KL != loss.NoKL},
+		{"Sampled", b.Sampled, false}, {"Returns", b.Returns, valueNeeds},
+		{"OldValues", b.OldValues, valueNeeds && o.ValueClip > 0}, {"RolloutWeight", b.RolloutWeight, false},
 	} {
 		if c.values == nil && c.need {
 			return fmt.Errorf("vlm: update: %s is missing", c.name)
@@ -74,9 +67,11 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 			if !floats.Finite(x) {
 				return fmt.Errorf("vlm: update: %s at token %d is %v, must be finite", c.name, i, x)
 			}
-			if x < 0 && !c.negative {
-				return fmt.Errorf("vlm: update: %s at token %d is %v, must be 0 or more", c.name, i, x)
-			}
+		}
+	}
+	for i, x := range b.RolloutWeight {
+		if x < 0 {
+			return fmt.Errorf("vlm: update: RolloutWeight at token %d is %v, must be 0 or more", i, x)
 		}
 	}
 	for i, x := range b.AuxWeight {

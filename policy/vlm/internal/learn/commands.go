@@ -31,9 +31,8 @@ type command struct {
 }
 
 type updateOrder struct {
-	Call  Call         // without Batch and Objective.Policy
+	Call  Call         // without Batch, with the sentLoss of its loss
 	Batch policy.Batch // without rows
-	Loss  sentLoss
 }
 
 // sentImage is an image as processors read it.
@@ -94,10 +93,7 @@ func (s *Sets) sendLearning(ctx context.Context, c *Call) error {
 	if !c.Accumulate {
 		return s.send(ctx, &command{Update: u}, nil)
 	}
-	var err error
-	if u.Loss, err = sendLoss(c.Objective.Policy); err != nil {
-		return fmt.Errorf("vlm: update: %w", err)
-	}
+	u.Call.Objective.Policy = sentLoss(c.Objective.Policy)
 	u.Batch = *c.Batch
 	u.Batch.Rows = policy.Rows{}
 	return s.send(ctx, &command{Update: u}, &c.Batch.Rows)
@@ -201,9 +197,8 @@ func (s *Sets) obey(ctx context.Context, o *command) error {
 	case o.Update != nil:
 		u := o.Update
 		u.Batch.Rows, u.Call.Batch = rows, &u.Batch
-		if u.Call.Objective.Policy, err = u.Loss.Policy(); err == nil {
-			_, err = s.learn(ctx, &u.Call)
-		}
+		u.Call.Objective.Policy = receivedLoss(u.Call.Objective.Policy)
+		_, err = s.learn(ctx, &u.Call)
 	case o.Restore:
 		s.dropGradients()
 		err = s.shareState(ctx)

@@ -1,26 +1,9 @@
 package learn
 
-import (
-	"context"
-
-	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/model"
-)
+import "context"
 
 // OnBase reports whether a learner shares the policy's base weights.
 func (l *Learner) OnBase() bool { return l.Weights.Shares(0, 0) }
-
-// Duplicate copies a parameter through host memory.
-func Duplicate(ctx context.Context, d *device.Device, a *device.Array, p model.Param) (*device.Array, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	x, err := device.ReadNew[float32](a)
-	if err != nil {
-		return nil, err
-	}
-	return device.Put(d, x, p.Dims...)
-}
 
 // Copy copies the state that checkpoints contain to host memory.
 func (l *Learner) Copy(ctx context.Context) (*Learner, error) {

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"log/slog"
 	"sync/atomic"
 
@@ -128,12 +129,7 @@ func (s *Sets) Packer(n *net.Net) *net.Packer {
 		Share:     n.Share && (s.Ref == nil || s.Ref.Net.Share), // the reference reads the same packs
 		LeafCount: max(1, s.Parts)}
 	if s.Critic != nil && n == s.Critic.Net {
-		if b.CriticTokens > 0 {
-			k.Budget = b.CriticTokens
-		}
-		if b.CriticRows > 0 {
-			k.Rows = b.CriticRows
-		}
+		k.Budget, k.Rows = cmp.Or(b.CriticTokens, b.Tokens), cmp.Or(b.CriticRows, b.Rows)
 	}
 	return k
 }
