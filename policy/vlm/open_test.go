@@ -17,7 +17,6 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
-	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/model"
@@ -175,75 +174,6 @@ func TestClosedModelsRefuseToWork(t *testing.T) {
 	require.ErrorIs(t, m.Restore(t.Context(), t.TempDir()), ErrClosed)
 	require.ErrorIs(t, m.Tie(t.Context()), ErrClosed)
 	m.Forget(1)
-}
-
-func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
-	partsOf(m).Train(t, 1)
-	good := partsOf(m).PlayedBatch(t)
-	before := save(t, m)
-	var b policy.Batch
-	var o policy.Objective
-	var opt policy.Optimizer
-	reset := func() {
-		b, opt = *good, policy.DefaultOptimizer()
-		o = policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, KL: "k2", KLCoef: 0.1,
-			ValueCoef: 1, ValueClip: 0.5}
-	}
-	refused := func(want string) {
-		t.Helper()
-		_, err := m.Update(t.Context(), &b, o, opt)
-		require.ErrorContains(t, err, want)
-		require.ErrorContains(t, err, "vlm: ")
-		reset()
-	}
-	reset()
-	for name, column := range map[string]*[]float32{
-		"Weight": &b.Weight, "ValueWeight": &b.ValueWeight, "OldLogProbs": &b.OldLogProbs, "Advantages": &b.Advantages,
-		"Reference": &b.Reference, "Returns": &b.Returns, "OldValues": &b.OldValues,
-	} {
-		*column = nil
-		refused(name + " is missing")
-		*column = (*column)[:3]
-		refused(name + " has 3 numbers for")
-		*column = slices.Clone(*column)
-		(*column)[5] = float32(math.NaN())
-		refused(name + " at token 5 is NaN")
-	}
-	for want, change := range map[string]func(){
-		"temperature is 0, must be at least 1e-09": func() { o.Temperature = 0 },
-		"temperature is +Inf":                      func() { o.Temperature = math.Inf(1) },
-		"k7":                                       func() { o.KL = "k7" },
-		"row offsets must go from 0":               func() { b.Offsets = b.Offsets[1:] },
-		"id 272, must be in [0, 272)":              func() { b.Tokens = append([]int32{272}, b.Tokens[1:]...) },
-		"images, but placeholders for": func() {
-			b.Images = slices.Clone(b.Images)
-			b.Images[1] = b.Images[0]
-		},
-		"Rate is NaN, must be at least 0":    func() { opt.Rate = math.NaN() },
-		"CriticRate is -1":                   func() { opt.CriticRate = -1 },
-		"Beta1 is 1, must be in [0, 1)":      func() { opt.Beta1 = 1 },
-		"Beta2 is 2, must be in [0, 1)":      func() { opt.Beta2 = 2 },
-		"Epsilon is 0, must be above 0":      func() { opt.Epsilon = 0 },
-		"WeightDecay is -0.1":                func() { opt.WeightDecay = -0.1 },
-		"GradClip is NaN":                    func() { opt.GradClip = math.NaN() },
-		"MaxGradNorm is +Inf, must be at le": func() { opt.MaxGradNorm = math.Inf(1) },
-	} {
-		change()
-		refused(want)
-	}
-	vlmtest.RequireSameFiles(t, before, save(t, m))
-}
-
-func TestCriticOnlyNeedsASeparateCritic(t *testing.T) {
-	for _, c := range []Critic{NoCritic, SharedCritic} {
-		m := newTiny(t, model.Qwen2, Options{Critic: c})
-		b := partsOf(m).PlayedBatch(t)
-		_, err := m.Update(t.Context(), b, policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1},
-			policy.DefaultOptimizer())
-		require.ErrorIs(t, err, ErrOption)
-		require.ErrorContains(t, err, "CriticOnly needs a separate critic")
-	}
 }
 
 // Drafts need kernels, whose bits do not depend on what else is in a pass, and a cache that can be cut back.

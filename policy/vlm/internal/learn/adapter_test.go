@@ -147,12 +147,12 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 	} {
 		dir := Folder(t, family, nil)
 		free := Open(t, dir, Options{})
-		b := free.PlayedBatch(t)
+		b := playedBatch(t, free.Parts)
 		aim := policy.Objective{Imitate: true, Temperature: 1}
-		all, _, _ := free.GradientsOf(t, b, aim)
+		all, _, _ := gradientsOf(t, free.Parts, b, aim)
 		for _, freeze := range freezes {
 			m := Open(t, dir, Options{Freeze: freeze})
-			got, _, _ := m.GradientsOf(t, b, aim)
+			got, _, _ := gradientsOf(t, m.Parts, b, aim)
 			require.NotEmpty(t, got)
 			require.Less(t, len(got), len(all))
 			for name, x := range got {

@@ -33,10 +33,10 @@ func TestAComparedTokenThatWasWrittenIsImitated(t *testing.T) {
 	b := taught(t, m, loss.Choice{By: loss.ByTeacher, K: 1})
 	b.Chosen, b.Teacher = b.Tokens, make([]float32, 9)
 	p := loss.Distill{Over: loss.Divergence{Form: loss.CrossEntropy, Choice: loss.Choice{By: loss.ByTeacher, K: 1}}}
-	got, _, _ := m.GradientsOf(t, b, policy.Objective{Policy: p, Temperature: 0.7})
-	want, _, _ := New(t, model.Qwen3, Options{}).GradientsOf(t, b,
+	got, _, _ := gradientsOf(t, m.Parts, b, policy.Objective{Policy: p, Temperature: 0.7})
+	want, _, _ := gradientsOf(t, New(t, model.Qwen3, Options{}).Parts, b,
 		policy.Objective{Imitate: true, Temperature: 0.7})
-	RequireGradients(t, want, got)
+	requireGradients(t, want, got)
 }
 
 // TestTheWholeVocabularyIsItsLikeliestTokens: K tokens are all, whoever chooses them.
@@ -49,13 +49,13 @@ func TestTheWholeVocabularyIsItsLikeliestTokens(t *testing.T) {
 		if by != loss.WholeVocabulary {
 			d.Form, d.Choice.K = loss.Renormalised, m.Cfg.Text.Vocab
 		}
-		got, _, stats := m.GradientsOf(t, taught(t, m, d.Choice),
+		got, _, stats := gradientsOf(t, m.Parts, taught(t, m, d.Choice),
 			policy.Objective{Policy: loss.Distill{Over: d}, Temperature: 0.7})
 		require.Positive(t, stats.PolicyLoss)
 		if want == nil {
 			want = got
 		}
-		RequireGradients(t, want, got)
+		requireGradients(t, want, got)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestTokensThatCannotBeCompared(t *testing.T) {
 	} {
 		b := taught(t, m, p.Over.Choice)
 		change(b)
-		_, err := Update(t, m.Sets, b, policy.Objective{Policy: p, Temperature: 0.7}, Still)
+		_, err := Update(t, m.Sets, b, policy.Objective{Policy: p, Temperature: 0.7}, still)
 		require.ErrorContains(t, err, want)
 	}
 	_, err := m.Sets.Score(t.Context(), learn.ScoreCall{Rows: &policy.Rows{}, What: policy.ScoreRequest{

@@ -50,9 +50,9 @@ func TestACustomLossUpdatesLikeTheBuiltInOne(t *testing.T) {
 		b, mask, _ := lossBatch(t, m, o.Temperature)
 		weigh(t, b, o, mask)
 		b.ValueWeight, b.Returns = b.Weight, make([]float32, len(mask))
-		grads[i], _, stats[i] = m.GradientsOf(t, b, o)
+		grads[i], _, stats[i] = gradientsOf(t, m.Parts, b, o)
 	}
-	RequireGradients(t, grads[0], grads[1])
+	requireGradients(t, grads[0], grads[1])
 	for what, x := range map[string][2]float64{
 		"policy loss": {stats[0].PolicyLoss, stats[1].PolicyLoss}, "KL": {stats[0].KL, stats[1].KL},
 		"ratio": {stats[0].RatioMax, stats[1].RatioMax}, "approximate KL": {stats[0].ApproxKL, stats[1].ApproxKL},

@@ -43,7 +43,7 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			dir := deviceFolder(t, name)
-			var want Lived
+			var want lived
 			var state map[string]string
 			for _, n := range []int{1, 2, 4, 8} {
 				if n != 1 && n != 4 && name != "adapters" {
@@ -53,8 +53,8 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 				o.Devices, o.SameBytes = n, true
 				m := Open(t, dir, o)
 				require.Len(t, m.Devices, n)
-				var got Lived
-				m.Live(t, 1, &got)
+				var got lived
+				live(t, m, 1, &got)
 				require.NoError(t, m.Sets.Tie(t.Context()))
 				now := m.StateOf(t)
 				if n == 1 {
@@ -72,25 +72,25 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 func TestAnyDivisionOfAStepIsTheWholeStep(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	plain := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	b := plain.PlayedBatch(t)
+	b := playedBatch(t, plain.Parts)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1,
 		ValueCoef: 0.5}
-	actor, critic, stats := plain.GradientsOf(t, b, aim)
+	actor, critic, stats := gradientsOf(t, plain.Parts, b, aim)
 	for parts, o := range map[int]Options{8: {Devices: 4}, 2: {Devices: 2, PartPerDevice: true}} {
 		o.Critic = learn.SeparateCritic
 		m := Open(t, dir, o)
 		require.Equal(t, parts, m.Sets.Parts)
-		gotActor, gotCritic, got := m.GradientsOf(t, b, aim)
-		RequireGradients(t, actor, gotActor)
-		RequireGradients(t, critic, gotCritic)
+		gotActor, gotCritic, got := gradientsOf(t, m.Parts, b, aim)
+		requireGradients(t, actor, gotActor)
+		requireGradients(t, critic, gotCritic)
 		require.InEpsilon(t, stats.GradNorm, got.GradNorm, 1e-4)
 		require.InDelta(t, stats.PolicyLoss, got.PolicyLoss, 1e-5)
 	}
 
-	var runs [2]Lived
+	var runs [2]lived
 	for i := range runs {
 		m := Open(t, dir, Options{Devices: 2, PartPerDevice: true})
-		m.Live(t, 0, &runs[i])
+		live(t, m, 0, &runs[i])
 	}
 	require.Len(t, runs[0].Played, 17)
 	require.Equal(t, runs[0], runs[1], "a repeated run has the same bytes")
@@ -102,16 +102,16 @@ func TestARunOfOneDeviceContinuesOnFour(t *testing.T) {
 	o := deviceOptions["adapters"]
 	o.SameBytes = true
 	one := Open(t, dir, o)
-	var out, want Lived
-	one.Live(t, 1, &out)
+	var out, want lived
+	live(t, one, 1, &out)
 	saved := one.Saved(t)
-	one.Live(t, 2, &want)
+	live(t, one, 2, &want)
 
 	o.Devices = 4
 	four := Open(t, dir, o)
 	require.NoError(t, four.Restore(t.Context(), saved))
-	var got Lived
-	four.Live(t, 2, &got)
+	var got lived
+	live(t, four, 2, &got)
 	require.Equal(t, want, got)
 	require.Equal(t, one.StateOf(t), four.StateOf(t))
 }
@@ -122,7 +122,7 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Reference: true, Devices: 4})
 	var held [][2]int64
 	for round := range 2 {
-		m.Live(t, round, &Lived{})
+		live(t, m, round, &lived{})
 		require.NoError(t, m.Sets.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), m.Saved(t)))
 		var now [][2]int64

@@ -3,10 +3,16 @@ package learn_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/policy"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/nodes"
 	. "vagen/policy/vlm/internal/vlmtest"
@@ -61,4 +67,74 @@ func changed(before, after map[string][]float32) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// still is an optimiser that changes no weight; its first moment is the gradient.
+var still = policy.Optimizer{Epsilon: 1}
+
+// gradientsOf returns the gradients of the policy, and of a separate critic; nil
+// where there is none.
+func gradientsOf(
+	t testing.TB, p Parts, b *policy.Batch, o policy.Objective,
+) (actor, critic map[string][]float32, stats policy.Stats) {
+	t.Helper()
+	stats, err := Update(t, p.Sets, b, o, still)
+	require.NoError(t, err)
+	require.False(t, stats.Skipped)
+	if p.Sets.Actor.Adam != nil {
+		actor = Read(t, p.Sets.Actor.Adam.M)
+	}
+	if s := p.Sets; s.Critic != nil && s.Critic.Adam != nil {
+		critic = Read(t, s.Critic.Adam.M)
+	}
+	return actor, critic, stats
+}
+
+// playedBatch is a batch for every loss: random advantages, old log-probs and
+// values near those of the model, and a reference further away.
+func playedBatch(t testing.TB, p Parts) *policy.Batch {
+	t.Helper()
+	rows, want := p.FourRows(t)
+	what := policy.ScoreRequest{LogProbs: true, Values: p.Sets.CriticOptions.Kind != learn.NoCritic}
+	scores, err := p.Sets.Score(t.Context(), learn.ScoreCall{Rows: &rows, Want: want, What: what, Temperature: 1})
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(9, 1))
+	n := len(want)
+	b := &policy.Batch{Rows: rows, Weight: Evenly(want),
+		Advantages: make([]float32, n), OldLogProbs: make([]float32, n), Reference: make([]float32, n)}
+	if what.Values {
+		b.ValueWeight, b.OldValues, b.Returns = Evenly(want), make([]float32, n), make([]float32, n)
+	}
+	for i := range n {
+		if !want[i] {
+			continue
+		}
+		b.Weight[i] *= float32(r.IntN(3)) // some tokens count twice, some not at all
+		b.Advantages[i] = float32(r.NormFloat64())
+		b.OldLogProbs[i] = scores.LogProbs[i] + float32(0.4*r.NormFloat64())
+		b.Reference[i] = scores.LogProbs[i] + float32(r.NormFloat64())
+		if what.Values {
+			b.ValueWeight[i] *= float32(r.IntN(2))
+			b.OldValues[i] = scores.Values[i] + float32(0.5*r.NormFloat64())
+			b.Returns[i] = scores.Values[i] + float32(r.NormFloat64())
+		}
+	}
+	return b
+}
+
+// requireGradients compares tensor by tensor. Both sides run in float32 with
+// sums over tokens in another order, which the layers pass on: GradLimit of a
+// tensor's largest entry, as against recorded gradients.
+func requireGradients(t testing.TB, want, got map[string][]float32) {
+	t.Helper()
+	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
+	for name, x := range want {
+		limit := GradLimit * Largest(x)
+		require.Positive(t, limit, name)
+		for i := range x {
+			if off := math.Abs(float64(got[name][i]) - float64(x[i])); !(off <= limit) {
+				t.Fatalf("%s[%d] is %v, must be %v (off by %g, allowed %g)", name, i, got[name][i], x[i], off, limit)
+			}
+		}
+	}
 }

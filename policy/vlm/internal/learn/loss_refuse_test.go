@@ -45,7 +45,7 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 		says   string
 	}{
 		"custom setting": {func(_ *policy.Batch, o *policy.Objective) {
-			o.Policy = OwnLoss{Policy: loss.PPO{Low: 3}}
+			o.Policy = ownLoss{Policy: loss.PPO{Low: 3}}
 		}, loss.ErrSetting, "Low = 3"},
 		"setting": {func(_ *policy.Batch, o *policy.Objective) {
 			o.Policy = loss.TurnGSPO{Low: 2}
@@ -59,7 +59,7 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 			b.RolloutWeight = b.RolloutWeight[1:]
 		}, nil, "RolloutWeight has"},
 		"custom turns": {func(b *policy.Batch, o *policy.Objective) {
-			o.Policy, b.Turn = OwnLoss{Policy: o.Policy}, b.Turn[1:]
+			o.Policy, b.Turn = ownLoss{Policy: o.Policy}, b.Turn[1:]
 		}, loss.ErrLength, "Turn has"},
 		"negative weight": {func(b *policy.Batch, _ *policy.Objective) {
 			b.RolloutWeight = slices.Clone(b.RolloutWeight)

@@ -22,8 +22,8 @@ func lossCases() map[string]policy.Objective {
 	cases := map[string]policy.Objective{
 		"loss=":            {Policy: loss.PPO{Low: 0.1, High: 0.15, Dual: 1.3, Clamp: true}},
 		"loss=custom":      {Policy: ownPPO{0.1, 0.15, 1.3}},
-		"loss=custom turn": {Policy: OwnLoss{Policy: loss.TurnGSPO{Low: 0.1, High: 0.15}}},
-		"loss=custom gmpo": {Policy: OwnLoss{Policy: loss.GMPO{Low: 0.1, High: 0.15}}},
+		"loss=custom turn": {Policy: ownLoss{Policy: loss.TurnGSPO{Low: 0.1, High: 0.15}}},
+		"loss=custom gmpo": {Policy: ownLoss{Policy: loss.GMPO{Low: 0.1, High: 0.15}}},
 	}
 	options := loss.DefaultOptions()
 	options.ClipLow, options.ClipHigh, options.DualClip = 0.1, 0.15, 1.3
@@ -192,7 +192,7 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			grads := chained(t, whole, b, o.Temperature, e.Slopes.LogProbs)
 			for _, m := range []*Model{whole, split} {
 				got, s := gradientsBy(t, m, b, noEntropy)
-				RequireGradients(t, grads, got)
+				requireGradients(t, grads, got)
 				require.InDelta(t, want.PolicyLoss, s.PolicyLoss, 1e-5, "policy loss")
 				require.InDelta(t, want.KL, s.KL, 1e-5, "KL")
 				require.InDelta(t, want.RatioMax, s.RatioMax, 1e-4, "largest ratio")
@@ -206,7 +206,7 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			// The entropy term is a term of its own, the same next to every loss.
 			if name == "loss=" || name == "loss=gspo" || name == "loss=custom turn" {
 				got, _ := gradientsBy(t, split, b, o)
-				RequireGradients(t, sum(grads, entropyGradient(t, whole, b, o)), got)
+				requireGradients(t, sum(grads, entropyGradient(t, whole, b, o)), got)
 			}
 		})
 	}

@@ -30,9 +30,9 @@ func requireSameLife(t *testing.T, m, other *Model) {
 	other.Train(t, 1) // moves on from the checkpoint
 	require.NotEqual(t, m.StateOf(t), other.StateOf(t))
 	require.NoError(t, other.Restore(t.Context(), saved))
-	var want, got Lived
-	m.Live(t, 2, &want)
-	other.Live(t, 2, &got)
+	var want, got lived
+	live(t, m, 2, &want)
+	live(t, other, 2, &got)
 	require.Equal(t, want, got, "after the checkpoint")
 	require.Equal(t, m.StateOf(t), other.StateOf(t))
 }
@@ -41,11 +41,11 @@ func requireSameLife(t *testing.T, m, other *Model) {
 // snapshot do not.
 func TestASnapshotKeepsItsMoments(t *testing.T) {
 	m := New(t, model.Qwen25VL, offloaded(Options{}))
-	m.Live(t, 0, &Lived{})
+	live(t, m, 0, &lived{})
 	s, err := m.Sets.Copy(t.Context())
 	require.NoError(t, err)
 	before := m.StateOf(t)
-	m.Live(t, 1, &Lived{})
+	live(t, m, 1, &lived{})
 	require.NotEqual(t, before, m.StateOf(t))
 	dir := t.TempDir()
 	require.NoError(t, s.Save(t.Context(), dir))
@@ -58,7 +58,7 @@ func TestOffloadingFreesTheDevices(t *testing.T) {
 	for _, devices := range []int{1, 4} {
 		m := New(t, model.Qwen25VL, offloaded(Options{Critic: learn.SeparateCritic, Reference: true, Devices: devices}))
 		for round := range 2 {
-			m.Live(t, round, &Lived{})
+			live(t, m, round, &lived{})
 			require.NoError(t, m.Sets.Tie(t.Context()))
 			require.NoError(t, m.Restore(t.Context(), m.Saved(t)))
 			for i, d := range m.Devices {

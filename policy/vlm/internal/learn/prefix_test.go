@@ -72,10 +72,10 @@ func TestSharedPromptsChangeNoNumber(t *testing.T) {
 		b.OldLogProbs, b.Reference = expected["log-probs"], slices.Clone(expected["reference"])
 		objective := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2,
 			ValueCoef: 0.5}
-		actor, critic, _ := apart.GradientsOf(t, b, objective)
-		a, c, _ := shared.GradientsOf(t, b, objective)
-		RequireGradients(t, actor, a)
-		RequireGradients(t, critic, c)
+		actor, critic, _ := gradientsOf(t, apart.Parts, b, objective)
+		a, c, _ := gradientsOf(t, shared.Parts, b, objective)
+		requireGradients(t, actor, a)
+		requireGradients(t, critic, c)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestSharedPromptsGiveTheSameBytesOnAnyNumberOfDevices(t *testing.T) {
 	for _, o.Devices = range []int{1, 2} {
 		m := Open(t, dir, o)
 		require.Less(t, 4*positions(t, m, b), 3*positions(t, apart, b))
-		actor, critic, _ := m.GradientsOf(t, b, objective)
+		actor, critic, _ := gradientsOf(t, m.Parts, b, objective)
 		got := [2]map[string][]float32{actor, critic}
 		if o.Devices > 1 {
 			require.Equal(t, want, got)

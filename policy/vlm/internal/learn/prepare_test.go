@@ -39,7 +39,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 		}
 		for _, family := range families {
 			m := New(t, family, o)
-			b := m.PlayedBatch(t)
+			b := playedBatch(t, m.Parts)
 			aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 			if m.Sets.CriticOptions.Kind != learn.NoCritic {
 				aim.ValueCoef, aim.ValueClip = 0.5, 0.2
@@ -55,7 +55,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 	}
 
 	m := New(t, model.Qwen25VL, Options{})
-	b := m.PlayedBatch(t)
+	b := playedBatch(t, m.Parts)
 	packs, err := m.Sets.Packer(m.Net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
 	require.NoError(t, err)
 	for range 2 {

@@ -25,13 +25,13 @@ func TestRanksGiveTheBytesOfOneProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := deviceFolder(t, name)
-			train := func(m *Model) (out Lived, state map[string]string) {
+			train := func(m *Model) (out lived, state map[string]string) {
 				m.Train(t, 1)
 				require.NoError(t, m.Sets.Tie(t.Context()))
 				saved := m.Saved(t)
 				m.Train(t, 1) // Restore must replace this state
 				require.NoError(t, m.Restore(t.Context(), saved))
-				m.Live(t, 3, &out)
+				live(t, m, 3, &out)
 				return out, m.StateOf(t)
 			}
 			one := deviceOptions[name]

@@ -60,7 +60,7 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 	_, sum := held()
 	require.Equal(t, weights, sum)
 	for round := range 2 {
-		m.Live(t, round, &Lived{})
+		live(t, m, round, &lived{})
 		require.NoError(t, m.Sets.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), m.Saved(t)))
 		moments := m.Sets.Actor.Adam.M.Bytes() + m.Sets.Actor.Adam.V.Bytes() + m.Sets.Critic.Adam.M.Bytes() +

@@ -45,7 +45,7 @@ func TestEchoedTokensLearnLikeImitatedOnes(t *testing.T) {
 		if o.Imitate {
 			b.Weight = []float32{0, 0.5, 0.25, 0.5, 0.125}
 		}
-		grads[i], _, _ = Open(t, dir, Options{}).GradientsOf(t, b, o)
+		grads[i], _, _ = gradientsOf(t, Open(t, dir, Options{}).Parts, b, o)
 	}
-	RequireGradients(t, grads[1], grads[0])
+	requireGradients(t, grads[1], grads[0])
 }

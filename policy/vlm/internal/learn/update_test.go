@@ -33,15 +33,15 @@ func TestImitationLearnsItsRows(t *testing.T) {
 func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	b := m.PlayedBatch(t)
+	b := playedBatch(t, m.Parts)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.PPO{Low: 0.2, High: 0.3, Dual: 3, Clamp: true}, EntropyCoef: 0.1,
 		KL: "k3", KLCoef: 0.2, ValueCoef: 0.5, ValueClip: 0.2}
-	actor, critic, stats := m.GradientsOf(t, b, o)
+	actor, critic, stats := gradientsOf(t, m.Parts, b, o)
 	check := func(what string, m *Model, b *policy.Batch) {
 		t.Helper()
-		a, c, s := m.GradientsOf(t, b, o)
-		RequireGradients(t, actor, a)
-		RequireGradients(t, critic, c)
+		a, c, s := gradientsOf(t, m.Parts, b, o)
+		requireGradients(t, actor, a)
+		requireGradients(t, critic, c)
 		for name, pair := range map[string][2]float64{
 			"policy loss": {stats.PolicyLoss, s.PolicyLoss}, "value loss": {stats.ValueLoss, s.ValueLoss},
 			"entropy": {stats.Entropy, s.Entropy},
@@ -81,11 +81,11 @@ func TestRecomputingChangesNoGradient(t *testing.T) {
 	dir := Folder(t, model.Qwen35, nil)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 	m := Open(t, dir, Options{})
-	b := m.PlayedBatch(t)
-	want, _, _ := m.GradientsOf(t, b, o)
+	b := playedBatch(t, m.Parts)
+	want, _, _ := gradientsOf(t, m.Parts, b, o)
 	for _, keep := range []net.KeepMode{net.KeepMost, net.KeepInputs} {
-		got, _, _ := Open(t, dir, Options{Keep: keep}).GradientsOf(t, b, o)
-		RequireGradients(t, want, got)
+		got, _, _ := gradientsOf(t, Open(t, dir, Options{Keep: keep}).Parts, b, o)
+		requireGradients(t, want, got)
 	}
 }
 
@@ -93,10 +93,10 @@ func TestRecomputingChangesNoGradient(t *testing.T) {
 func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	dir := Folder(t, model.Qwen3, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	b := m.PlayedBatch(t)
+	b := playedBatch(t, m.Parts)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2,
 		ValueCoef: 0.5}
-	actor, critic, whole := m.GradientsOf(t, b, o)
+	actor, critic, whole := gradientsOf(t, m.Parts, b, o)
 	parts := Open(t, dir, Options{Critic: learn.SeparateCritic})
 	for row := range b.Len() {
 		part := *b
@@ -110,14 +110,14 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	}
 	_, err := parts.Accumulate(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 2}})
 	require.ErrorIs(t, err, loss.ErrSetting, "a batch that is refused adds nothing")
-	stats, err := parts.Step(t.Context(), Still)
+	stats, err := parts.Step(t.Context(), still)
 	require.NoError(t, err)
 	require.InEpsilon(t, whole.GradNorm, stats.GradNorm, Drift)
 	require.InEpsilon(t, whole.CriticNorm, stats.CriticNorm, Drift)
-	RequireGradients(t, actor, Read(t, parts.Sets.Actor.Adam.M))
-	RequireGradients(t, critic, Read(t, parts.Sets.Critic.Adam.M))
+	requireGradients(t, actor, Read(t, parts.Sets.Actor.Adam.M))
+	requireGradients(t, critic, Read(t, parts.Sets.Critic.Adam.M))
 	before, _ := parts.Dev.Live()
-	stats, err = parts.Step(t.Context(), Still)
+	stats, err = parts.Step(t.Context(), still)
 	require.NoError(t, err)
 	require.True(t, stats.Skipped, "there is no gradient left")
 	after, _ := parts.Dev.Live()
@@ -125,7 +125,7 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	_, err = parts.Accumulate(t.Context(), b, o)
 	require.NoError(t, err)
 	require.NoError(t, parts.Restore(t.Context(), parts.Saved(t)))
-	stats, err = parts.Step(t.Context(), Still)
+	stats, err = parts.Step(t.Context(), still)
 	require.NoError(t, err)
 	require.True(t, stats.Skipped, "gradients of the weights before are not applied to restored ones")
 }
@@ -134,14 +134,14 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 // value's on the same weights.
 func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SharedCritic})
-	b := m.PlayedBatch(t)
+	b := playedBatch(t, m.Parts)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-	alone, _, _ := m.GradientsOf(t, b, o)
+	alone, _, _ := gradientsOf(t, m.Parts, b, o)
 	require.Zero(t, Largest(alone["score.weight"]))
 	o.ValueCoef = 1
-	one, _, _ := m.GradientsOf(t, b, o)
+	one, _, _ := gradientsOf(t, m.Parts, b, o)
 	o.ValueCoef = 3
-	three, _, s := m.GradientsOf(t, b, o)
+	three, _, s := gradientsOf(t, m.Parts, b, o)
 	require.Positive(t, s.ValueLoss)
 	require.Zero(t, s.CriticNorm, "it has no weights of its own")
 	want := map[string][]float32{}
@@ -150,13 +150,13 @@ func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
 			want[name] = append(want[name], alone[name][i]+3*(one[name][i]-alone[name][i]))
 		}
 	}
-	RequireGradients(t, want, three)
+	requireGradients(t, want, three)
 	require.Positive(t, Largest(three["score.weight"]))
 }
 
 func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
-	b := m.PlayedBatch(t)
+	b := playedBatch(t, m.Parts)
 	opt := policy.DefaultOptimizer()
 	opt.CriticRate = 1e-2
 	before := Read(t, m.Sets.Actor.Weights)
@@ -184,7 +184,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 // derivatives by value, which the objective has for Score's values.
 func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 	m := New(t, model.Qwen2, Options{Critic: learn.SeparateCritic})
-	b := m.PlayedBatch(t)
+	b := playedBatch(t, m.Parts)
 	mask := learn.NonZero(len(b.Tokens), b.ValueWeight)
 	s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{Values: true}, 1)
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 	}
 	o := policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1, ValueClip: 0.3}
 	e, want := plain(t, b, o, s)
-	_, clipped, stats := m.GradientsOf(t, b, o)
+	_, clipped, stats := gradientsOf(t, m.Parts, b, o)
 	require.InDelta(t, want.ValueLoss, stats.ValueLoss, 1e-5*want.ValueLoss)
 	require.InDelta(t, want.ValueClip, stats.ValueClip, 1e-6)
 	require.Positive(t, stats.ValueClip)
@@ -207,13 +207,13 @@ func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 		}
 	}
 	o.ValueClip = 0
-	_, unclipped, _ := m.GradientsOf(t, b, o)
-	RequireGradients(t, unclipped, clipped)
+	_, unclipped, _ := gradientsOf(t, m.Parts, b, o)
+	requireGradients(t, unclipped, clipped)
 }
 
 func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
 	m := New(t, model.Qwen2, Options{})
-	b := m.PlayedBatch(t)
+	b := playedBatch(t, m.Parts)
 	clear(b.Advantages)
 	opt := policy.DefaultOptimizer()
 	opt.Rate = 3e-3
@@ -232,7 +232,7 @@ func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
 func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 	for _, decay := range []float64{0, 0.1} {
 		m := New(t, model.Qwen25VL, Options{})
-		b := m.PlayedBatch(t)
+		b := playedBatch(t, m.Parts)
 		clear(b.Advantages)
 		before := Read(t, m.Sets.Actor.Weights)
 		opt := policy.DefaultOptimizer()
@@ -251,7 +251,7 @@ func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 
 func TestSkippedStepsChangeNothing(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
-	b := m.PlayedBatch(t)
+	b := playedBatch(t, m.Parts)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate = 1e-2, 1e-2
@@ -310,10 +310,10 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 
 func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	m := New(t, model.Qwen2, Options{})
-	b := m.PlayedBatch(t)
+	b := playedBatch(t, m.Parts)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-	free, _, s := m.GradientsOf(t, b, o)
-	clip := Still
+	free, _, s := gradientsOf(t, m.Parts, b, o)
+	clip := still
 	clip.GradClip = s.GradNorm / 4
 	after, err := m.Update(t.Context(), b, o, clip)
 	require.NoError(t, err)

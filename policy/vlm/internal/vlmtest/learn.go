@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +20,6 @@ import (
 	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy"
-	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
@@ -46,59 +44,6 @@ func (p Parts) Imitate(t testing.TB, rows policy.Rows, want []bool, rate float64
 	require.NoError(t, err)
 	require.False(t, stats.Skipped)
 	return stats
-}
-
-// Still is an optimiser that changes no weight; its first moment is the gradient.
-var Still = policy.Optimizer{Epsilon: 1}
-
-// GradientsOf returns the gradients of the policy, and of a separate critic; nil
-// where there is none.
-func (p Parts) GradientsOf(
-	t testing.TB, b *policy.Batch, o policy.Objective,
-) (actor, critic map[string][]float32, stats policy.Stats) {
-	t.Helper()
-	stats, err := Update(t, p.Sets, b, o, Still)
-	require.NoError(t, err)
-	require.False(t, stats.Skipped)
-	if p.Sets.Actor.Adam != nil {
-		actor = Read(t, p.Sets.Actor.Adam.M)
-	}
-	if s := p.Sets; s.Critic != nil && s.Critic.Adam != nil {
-		critic = Read(t, s.Critic.Adam.M)
-	}
-	return actor, critic, stats
-}
-
-// PlayedBatch is a batch for every loss: random advantages, old log-probs and
-// values near those of the model, and a reference further away.
-func (p Parts) PlayedBatch(t testing.TB) *policy.Batch {
-	t.Helper()
-	rows, want := p.FourRows(t)
-	what := policy.ScoreRequest{LogProbs: true, Values: p.Sets.CriticOptions.Kind != learn.NoCritic}
-	scores, err := p.Sets.Score(t.Context(), learn.ScoreCall{Rows: &rows, Want: want, What: what, Temperature: 1})
-	require.NoError(t, err)
-	r := rand.New(rand.NewPCG(9, 1))
-	n := len(want)
-	b := &policy.Batch{Rows: rows, Weight: Evenly(want),
-		Advantages: make([]float32, n), OldLogProbs: make([]float32, n), Reference: make([]float32, n)}
-	if what.Values {
-		b.ValueWeight, b.OldValues, b.Returns = Evenly(want), make([]float32, n), make([]float32, n)
-	}
-	for i := range n {
-		if !want[i] {
-			continue
-		}
-		b.Weight[i] *= float32(r.IntN(3)) // some tokens count twice, some not at all
-		b.Advantages[i] = float32(r.NormFloat64())
-		b.OldLogProbs[i] = scores.LogProbs[i] + float32(0.4*r.NormFloat64())
-		b.Reference[i] = scores.LogProbs[i] + float32(r.NormFloat64())
-		if what.Values {
-			b.ValueWeight[i] *= float32(r.IntN(2))
-			b.OldValues[i] = scores.Values[i] + float32(0.5*r.NormFloat64())
-			b.Returns[i] = scores.Values[i] + float32(r.NormFloat64())
-		}
-	}
-	return b
 }
 
 // ConfigOf reads a folder's config.json.
@@ -164,138 +109,25 @@ func Digests(s *learn.Sets) (map[string]string, error) {
 		if l == nil {
 			continue
 		}
-		err := l.Unpark()
-		if err == nil {
+		err := l.OnDevices(false, func() (err error) {
 			out[name], err = digestOf(l.Weights)
-		}
-		for i, r := range l.Replicas {
-			if replica, errR := digestOf(r.Weights); err == nil && replica != out[name] {
-				err = errors.Join(errR, fmt.Errorf("%s on device %d differs", name, i))
+			for i, r := range l.Replicas {
+				if replica, errR := digestOf(r.Weights); err == nil && replica != out[name] {
+					err = errors.Join(errR, fmt.Errorf("%s on device %d differs", name, i))
+				}
 			}
-		}
-		if l.Adam != nil && err == nil {
-			var moments string
-			moments, err = digestOf(l.Adam.M, l.Adam.V)
+			if l.Adam == nil || err != nil {
+				return err
+			}
+			moments, err := digestOf(l.Adam.M, l.Adam.V)
 			out[name+" moments"] = fmt.Sprint(moments, l.Adam.Steps)
-		}
-		if err = errors.Join(err, l.Park()); err != nil {
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
-}
-
-// Lived is what a model wrote, scored and reported.
-type Lived struct {
-	Played []policy.Completion
-	Scores []*policy.Scores
-	Stats  []policy.Stats
-}
-
-// Live plays ten conversations of two turns, some of them with pictures, and learns from them.
-func (m *Model) Live(t testing.TB, round int, out *Lived) {
-	t.Helper()
-	var keys []uint64
-	var prompts []policy.Prompt
-	for i := range 10 {
-		key := uint64(100*round + i)
-		p := policy.Prompt{Conversation: key, Messages: Say([]string{"left", "go right"}[i%2]), Seed: key}
-		if i%3 == 0 && m.Cfg.Vision != nil {
-			p.Messages = Say("<image> goal?", Drawing(uint64(i), 16, 8*(1+i/3)))
-		}
-		keys, prompts = append(keys, key), append(prompts, p)
-	}
-	played := Stories{}
-	out.Played = append(out.Played, played.Play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 5})...)
-	for i := range prompts {
-		prompts[i].Messages, prompts[i].Seed = Say("on"), uint64(1000+i)
-	}
-	out.Played = append(out.Played, played.Play(t, m, prompts[:7], policy.Sampling{Temperature: 1, MaxTokens: 4})...)
-	for i := range out.Played {
-		out.Played[i].Images = nil // pictures are not results
-	}
-	m.Forget(keys...)
-
-	rows, written, logProbs := played.Rows(keys)
-	what := policy.ScoreRequest{LogProbs: true, Entropy: true, Values: m.Sets.CriticOptions.Kind != learn.NoCritic,
-		Reference: m.Sets.Reference}
-	scores, err := m.Score(t.Context(), &rows, written, what, 1)
-	require.NoError(t, err)
-	out.Scores = append(out.Scores, scores)
-	n := len(rows.Tokens)
-	b := &policy.Batch{Rows: rows, Weight: Evenly(written), Advantages: make([]float32, n), OldLogProbs: logProbs,
-		Reference: scores.Reference}
-	if what.Values {
-		b.ValueWeight, b.OldValues, b.Returns = Evenly(written), scores.Values, make([]float32, n)
-	}
-	for i := range n {
-		b.Advantages[i] = float32(i%5) - 2
-		if what.Values {
-			b.Returns[i] = float32(i % 3)
-		}
-	}
-	m.liveSteps(t, b, what, out)
-}
-
-// liveSteps takes a step with a built-in loss, one with a loss of another package in three calls, and one that is
-// skipped.
-func (m *Model) liveSteps(t testing.TB, b *policy.Batch, what policy.ScoreRequest, out *Lived) {
-	t.Helper()
-	opt := policy.DefaultOptimizer()
-	opt.Rate, opt.CriticRate, opt.GradClip = 0.01, 0.01, 0.5
-	for _, kind := range []loss.Policy{loss.PPO{Low: 0.2, High: 0.2, Clamp: true},
-		OwnLoss{loss.GSPO{Low: 0.2, High: 0.2}}} {
-		aim := policy.Objective{Temperature: 1, Policy: kind, EntropyCoef: 0.1}
-		if what.Reference {
-			aim.KL, aim.KLCoef = "k3", 0.1
-		}
-		if what.Values {
-			aim.ValueCoef, aim.ValueClip = 0.5, 0.2
-		}
-		if _, own := kind.(OwnLoss); own { // of this package, in three calls
-			for range 2 {
-				stats, err := m.Accumulate(t.Context(), b, aim)
-				require.NoError(t, err)
-				out.Stats = append(out.Stats, stats)
-			}
-			stats, err := m.Step(t.Context(), opt)
-			require.NoError(t, err)
-			require.False(t, stats.Skipped)
-			out.Stats = append(out.Stats, stats)
-			continue
-		}
-		stats, err := m.Update(t.Context(), b, aim, opt)
-		require.NoError(t, err)
-		require.False(t, stats.Skipped)
-		out.Stats = append(out.Stats, stats)
-	}
-	opt.MaxGradNorm = 1e-9 // reached by any gradient
-	before := m.StateOf(t)
-	stats, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2}}, opt)
-	require.NoError(t, err)
-	require.True(t, stats.Skipped)
-	require.Equal(t, before, m.StateOf(t))
-	out.Stats = append(out.Stats, stats)
-}
-
-// OwnLoss hides the type of a loss.
-type OwnLoss struct{ loss.Policy }
-
-// RequireGradients compares tensor by tensor. Both sides run in float32 with
-// sums over tokens in another order, which the layers pass on: GradLimit of a
-// tensor's largest entry, as against recorded gradients.
-func RequireGradients(t testing.TB, want, got map[string][]float32) {
-	t.Helper()
-	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
-	for name, x := range want {
-		limit := GradLimit * Largest(x)
-		require.Positive(t, limit, name)
-		for i := range x {
-			if off := math.Abs(float64(got[name][i]) - float64(x[i])); !(off <= limit) {
-				t.Fatalf("%s[%d] is %v, must be %v (off by %g, allowed %g)", name, i, got[name][i], x[i], off, limit)
-			}
-		}
-	}
 }
 
 // GradLimit is the tolerance of a gradient: a share of its tensor's largest entry.

@@ -51,7 +51,6 @@ type Options struct {
 	DraftTokens                         int
 	World                               mpi.World // of ranks that train together; nil is this process alone
 	Seed                                uint64
-	CompileCache                        string
 }
 
 // Parts are the parts of a model that tests train.
@@ -109,7 +108,7 @@ func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 	}
 	m.opened, err = backend.Open(ctx, backend.Options{Backend: cmp.Or(o.Backend, backend.Go), Devices: o.Devices,
 		Divided:   o.SameBytes,
-		Processes: ranks, PartPerDevice: o.PartPerDevice, CompileCache: o.CompileCache, Log: log})
+		Processes: ranks, PartPerDevice: o.PartPerDevice, Log: log})
 	if err != nil {
 		return nil, err
 	}
