@@ -98,7 +98,7 @@ func predicted(t *testing.T, m *Model) (b *policy.Batch, state map[string]string
 	o.Rate = 0.01
 	p := loss.Distill{Over: d, Cap: 2}
 	for _, l := range []loss.Policy{p, ownDistill{p}} {
-		_, err := Update(t, m.Sets, b, policy.Objective{Policy: l, Temperature: 0.7}, o)
+		_, err := m.Update(t.Context(), b, policy.Objective{Policy: l, Temperature: 0.7}, o)
 		require.NoError(t, err)
 	}
 	return b, m.StateOf(t)
@@ -136,7 +136,7 @@ func TestTokensThatCannotBeCompared(t *testing.T) {
 	} {
 		b := taught(t, m, p.Over.Choice)
 		change(b)
-		_, err := Update(t, m.Sets, b, policy.Objective{Policy: p, Temperature: 0.7}, still)
+		_, err := m.Update(t.Context(), b, policy.Objective{Policy: p, Temperature: 0.7}, still)
 		require.ErrorContains(t, err, want)
 	}
 	_, err := m.Sets.Score(t.Context(), learn.ScoreCall{Rows: &policy.Rows{}, What: policy.ScoreRequest{

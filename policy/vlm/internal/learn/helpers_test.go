@@ -78,7 +78,7 @@ func gradientsOf(
 	t testing.TB, p Parts, b *policy.Batch, o policy.Objective,
 ) (actor, critic map[string][]float32, stats policy.Stats) {
 	t.Helper()
-	stats, err := Update(t, p.Sets, b, o, still)
+	stats, err := p.Update(t.Context(), b, o, still)
 	require.NoError(t, err)
 	require.False(t, stats.Skipped)
 	if p.Sets.Actor.Adam != nil {

@@ -26,20 +26,12 @@ import (
 	"vagen/policy/vlm/internal/weights"
 )
 
-// Update takes a step on all ranks.
-func Update(
-	t testing.TB, s *learn.Sets, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
-) (policy.Stats, error) {
-	t.Helper()
-	return s.Learn(t.Context(), &learn.Call{Batch: b, Objective: o, Optimizer: opt, Accumulate: true, Step: true})
-}
-
 // Imitate runs one step of imitation.
 func (p Parts) Imitate(t testing.TB, rows policy.Rows, want []bool, rate float64) policy.Stats {
 	t.Helper()
 	opt := policy.DefaultOptimizer()
 	opt.Rate = rate
-	stats, err := Update(t, p.Sets, &policy.Batch{Rows: rows, Weight: Evenly(want)},
+	stats, err := p.Update(t.Context(), &policy.Batch{Rows: rows, Weight: Evenly(want)},
 		policy.Objective{Imitate: true, Temperature: 1}, opt)
 	require.NoError(t, err)
 	require.False(t, stats.Skipped)

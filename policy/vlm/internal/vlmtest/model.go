@@ -195,20 +195,20 @@ func (m *Model) Score(
 }
 
 // Accumulate implements policy.Learner.
-func (m *Model) Accumulate(ctx context.Context, b *policy.Batch, o policy.Objective) (policy.Stats, error) {
-	return m.Sets.Learn(ctx, &learn.Call{Batch: b, Objective: o, Accumulate: true})
+func (p Parts) Accumulate(ctx context.Context, b *policy.Batch, o policy.Objective) (policy.Stats, error) {
+	return p.Sets.Learn(ctx, &learn.Call{Batch: b, Objective: o, Accumulate: true})
 }
 
 // Step implements policy.Learner.
-func (m *Model) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, error) {
-	return m.Sets.Learn(ctx, &learn.Call{Optimizer: opt, Step: true})
+func (p Parts) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, error) {
+	return p.Sets.Learn(ctx, &learn.Call{Optimizer: opt, Step: true})
 }
 
 // Update implements policy.Learner.
-func (m *Model) Update(
+func (p Parts) Update(
 	ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
 ) (policy.Stats, error) {
-	return m.Sets.Learn(ctx, &learn.Call{Batch: b, Objective: o, Optimizer: opt, Accumulate: true, Step: true})
+	return p.Sets.Learn(ctx, &learn.Call{Batch: b, Objective: o, Optimizer: opt, Accumulate: true, Step: true})
 }
 
 // Save implements policy.Learner.

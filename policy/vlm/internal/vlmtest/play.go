@@ -103,7 +103,7 @@ func (p Parts) Train(t testing.TB, n int) {
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate = 1e-3, 2e-3
 	for range n {
-		s, err := Update(t, p.Sets, b, o, opt)
+		s, err := p.Update(t.Context(), b, o, opt)
 		require.NoError(t, err)
 		require.False(t, s.Skipped)
 	}
