@@ -147,7 +147,7 @@ func (s *Server) lock(ctx context.Context, one *session, what string) error {
 }
 
 // perform runs f, one call of a session, after its earlier calls have ended.
-func perform[T any](ctx context.Context, s *Server, t *sessions, one *session, what string, release func(),
+func perform[T any](ctx context.Context, s *Server, one *session, what string, release func(),
 	f func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if err := s.lock(ctx, one, what); err != nil {
@@ -159,9 +159,9 @@ func perform[T any](ctx context.Context, s *Server, t *sessions, one *session, w
 		release()
 		return zero, errEnded
 	}
-	t.touch(one)
+	one.touch()
 	return callWithTimeout(ctx, s, what, release, f, func() {
-		t.touch(one)
+		one.touch()
 		<-one.turn
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"image"
 	"net/http"
 	"time"
 
@@ -278,7 +277,7 @@ func (c *Client) exchange(ctx context.Context, q request, in Info, take func(mes
 // decode reads a response's body.
 func (c *Client) decode(kind string, body []byte) (m message, err error) {
 	limits := c.send.o.Limits
-	got, err := wire.Decode(kind, body, limits.Parts)
+	got, err := wire.Decode(kind, body, limits.Parts, nil)
 	if err != nil {
 		return m, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
@@ -288,9 +287,7 @@ func (c *Client) decode(kind string, body []byte) (m message, err error) {
 	if raw, bad := got.Data["_data_raw"].(string); bad {
 		return m, fmt.Errorf("%w: the data is not JSON: %q", ErrProtocol, transport.Clip(raw, 100))
 	}
-	images, err := decodeImages(got.Images, limits.Pixels, func(img wire.Image, room *int) (image.Image, error) {
-		return wire.DecodeImage(img.Data, room)
-	})
+	images, err := decodeImages(got.Images, limits.Pixels, wire.DecodeImage)
 	if err != nil {
 		return m, err
 	}

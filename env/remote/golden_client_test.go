@@ -67,7 +67,7 @@ func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 		tally.Case()
 		rt.exchange, rt.asked = e, nil
 		kind := e.header.Get("Content-Type")
-		asked, _ := wire.Decode(kind, e.asked, 100)
+		asked, _ := wire.Decode(kind, e.asked, 100, nil)
 		first, out, err := replay(t, c, e.path, asked.Data)
 		if strings.HasPrefix(e.Group, "client") {
 			golden.Equal(t, tally, e.ID+": request", inOrder(t, kind, rt.asked), inOrder(t, kind, e.asked))
@@ -77,7 +77,7 @@ func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, e.ID)
-		said, err := wire.Decode(e.reply.Get("Content-Type"), e.answer, 100)
+		said, err := wire.Decode(e.reply.Get("Content-Type"), e.answer, 100, nil)
 		require.NoError(t, err, e.ID)
 		if text, ok := said.Data["obs"].(string); ok {
 			golden.Equal(t, tally, e.ID+": text", first.Text, text)
@@ -85,7 +85,7 @@ func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 		}
 		for i, img := range first.Images {
 			room := 1 << 20
-			want, err := wire.DecodeImage(said.Images[i].Data, &room)
+			want, err := wire.DecodeImage(said.Images[i], &room)
 			require.NoError(t, err)
 			golden.Equal(t, tally, e.ID+": pixels", pixelText(img), pixelText(want))
 		}
@@ -108,7 +108,7 @@ func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 // in Python is the order in which the caller wrote them.
 func inOrder(t *testing.T, kind string, body []byte) string {
 	t.Helper()
-	m, err := wire.Decode(kind, body, 10)
+	m, err := wire.Decode(kind, body, 10, nil)
 	require.NoError(t, err)
 	text := masked(kind, body)
 	if config, ok := m.Data["env_config"]; ok {

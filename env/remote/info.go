@@ -139,15 +139,14 @@ func parseInfo(p *reward.Parser, r reward.Response) Info {
 		return nextInfo(p, r)
 	}
 	in := append(make(Info, 0, 12), Field{"llm_raw_response", r.Raw}) // room for what the caller adds
+	var names []string
 	if p != nil {
-		in = append(in, Field{"llm_response", p.Canonical(r)})
-		for _, name := range contents(p) {
-			in = append(in, Field{contentField(name), r.Sections[name]})
-		}
+		in, names = append(in, Field{"llm_response", p.Canonical(r)}), contents(p)
 	} else {
-		for _, name := range slices.Sorted(maps.Keys(r.Sections)) {
-			in = append(in, Field{contentField(name), r.Sections[name]})
-		}
+		names = slices.Sorted(maps.Keys(r.Sections))
+	}
+	for _, name := range names {
+		in = append(in, Field{contentField(name), r.Sections[name]})
 	}
 	return append(in, Field{"actions", actions(r)}, Field{"format_correct", r.FormatCorrect})
 }
@@ -166,20 +165,12 @@ func contentField(section string) string {
 // contents lists the sections that the original parser reports, in its order. It
 // always reports think and answer.
 func contents(p *reward.Parser) []string {
-	has := func(name string) bool { return slices.Contains(p.Sections(), name) }
-	lite := p.Dialect() == reward.Lite
-	var names []string
-	add := func(name string, wanted bool) {
-		if wanted {
-			names = append(names, name)
-		}
+	reported := append([]string{reward.SectionThink, reward.SectionAnswer}, p.Sections()...)
+	if p.Dialect() == reward.Lite && slices.Contains(reported, reward.SectionPrediction) {
+		reported = append(reported, reward.SectionReasoning)
 	}
-	add(reward.SectionObservation, has(reward.SectionObservation))
-	add(reward.SectionThink, true)
-	add(reward.SectionReasoning, has(reward.SectionReasoning) || lite && has(reward.SectionPrediction))
-	add(reward.SectionPrediction, has(reward.SectionPrediction))
-	add(reward.SectionAnswer, true)
-	return names
+	return slices.DeleteFunc([]string{reward.SectionObservation, reward.SectionThink, reward.SectionReasoning,
+		reward.SectionPrediction, reward.SectionAnswer}, func(name string) bool { return !slices.Contains(reported, name) })
 }
 
 // briefInfo returns the entries of Navigation and PrimitiveSkill in VAGEN lite,

@@ -45,13 +45,14 @@ func (s *Server) legacyHealth() Info {
 
 // readParameters reads the JSON object of a legacy request, which must have the named
 // parameter. The second result, if not nil, is the reply to a bad request.
-func readParameters(r *http.Request, body []byte, name string) (map[string]any, *reply) {
+func readParameters(r *http.Request, b body, name string) (map[string]any, *reply) {
+	defer b.free()
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != kindJSON && !(strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")) {
 		a := page(http.StatusUnsupportedMediaType, "A request needs the Content-Type application/json.")
 		return nil, &a
 	}
-	v, err := pyjson.Parse(body)
+	v, err := pyjson.Parse(b.raw)
 	if err != nil {
 		status := http.StatusBadRequest
 		if errors.Is(err, pyjson.ErrLimit) {
@@ -85,8 +86,8 @@ func (s *Server) legacyError(err error) reply {
 // create creates environments with the ids that the client chose. If one cannot be
 // created, later calls of it fail; the request itself fails only if it is malformed, a
 // kind is unknown, an option is refused or a limit is reached.
-func (s *Server) create(r *http.Request, _ string, body []byte) reply {
-	data, bad := readParameters(r, body, "ids2configs")
+func (s *Server) create(r *http.Request, _ string, b body) reply {
+	data, bad := readParameters(r, b, "ids2configs")
 	if bad != nil {
 		return *bad
 	}
@@ -229,25 +230,38 @@ func (s *Server) lookupLegacy(ids []string) (map[string]*session, error) {
 	return at, nil
 }
 
-// performBatch calls f for the environments of a batch. Those that could not be created
-// give an error.
+// performBatch calls f for the environments of a batch and returns the results by id; instead
+// gives the entry of an environment that failed, or that could not be created.
 func performBatch[T any](
 	s *Server, r *http.Request, ids []string, what string, f func(context.Context, *session) (T, error),
-) ([]result[T], error) {
+	instead func(error) any,
+) (Info, error) {
 	at, err := s.lookupLegacy(ids)
 	if err != nil {
 		return nil, err
 	}
-	return runBatch(s, r, ids, func(id string) (T, error) {
+	results, err := runBatch(s, r, ids, func(id string) (T, error) {
 		var zero T
 		one := at[id]
 		if one.failure != nil {
 			return zero, fmt.Errorf("Environment %s not found", id) //lint:ignore ST1005 clients receive the original's message
 		}
-		return perform(r.Context(), s, s.legacy, one, what, func() {}, func(ctx context.Context) (T, error) {
+		return perform(r.Context(), s, one, what, func() {}, func(ctx context.Context) (T, error) {
 			return f(ctx, one)
 		})
 	})
+	if err != nil {
+		return nil, err
+	}
+	in := make(Info, len(ids))
+	for i, id := range ids {
+		in[i] = Field{id, any(results[i].value)}
+		if err := results[i].err; err != nil {
+			s.log.Warn("environment failed", "id", id, "err", err)
+			in[i].Value = instead(err)
+		}
+	}
+	return in, nil
 }
 
 // encodeLegacyObservation encodes an observation for the legacy protocol.

@@ -22,7 +22,7 @@ func (s *Server) resetBatch(r *http.Request, seeds map[string]any) (Info, error)
 		seed, err := s.seed(seeds[id])
 		drawn[id] = result[int64]{seed, err}
 	}
-	results, err := performBatch(s, r, ids, "reset", func(ctx context.Context, one *session) ([]any, error) {
+	return performBatch(s, r, ids, "reset", func(ctx context.Context, one *session) ([]any, error) {
 		if err := drawn[one.id].err; err != nil {
 			return nil, err
 		}
@@ -31,14 +31,13 @@ func (s *Server) resetBatch(r *http.Request, seeds map[string]any) (Info, error)
 			return nil, err
 		}
 		return s.encodeEntry(o, one.inform.ResetInfo())
-	})
-	return collect(s, ids, results, err, func(err error) any { return []any{Info{}, failure(err)} })
+	}, func(err error) any { return []any{Info{}, failure(err)} })
 }
 
 // stepBatch plays one turn of environments; actions has the response for each id.
 func (s *Server) stepBatch(r *http.Request, actions map[string]any) (Info, error) {
 	ids := slices.Sorted(maps.Keys(actions))
-	results, err := performBatch(s, r, ids, "step", func(ctx context.Context, one *session) ([]any, error) {
+	return performBatch(s, r, ids, "step", func(ctx context.Context, one *session) ([]any, error) {
 		text, ok := actions[one.id].(string)
 		if !ok {
 			return nil, fmt.Errorf("an action must be text, found %T", actions[one.id])
@@ -52,28 +51,25 @@ func (s *Server) stepBatch(r *http.Request, actions map[string]any) (Info, error
 			sum = 0 // an integer, as in the original
 		}
 		return s.encodeEntry(o.Observation, one.inform.StepInfo(o), sum, o.Done)
-	})
-	return collect(s, ids, results, err, func(err error) any { return []any{Info{}, 0.0, true, failure(err)} })
+	}, func(err error) any { return []any{Info{}, 0.0, true, failure(err)} })
 }
 
 // rewardBatch returns the final rewards of environments.
 func (s *Server) rewardBatch(r *http.Request, ids []string) (Info, error) {
-	results, err := performBatch(s, r, ids, "reward", func(_ context.Context, one *session) (float64, error) {
+	return performBatch(s, r, ids, "reward", func(_ context.Context, one *session) (float64, error) {
 		if e, ok := env.Unwrap(one.env).(rewarder); ok {
 			return e.FinalReward(), nil
 		}
 		return 0, nil
-	})
-	return collect(s, ids, results, err, func(error) any { return 0.0 })
+	}, func(error) any { return 0.0 })
 }
 
 // systemBatch returns the system prompts of environments, without images.
 func (s *Server) systemBatch(r *http.Request, ids []string) (Info, error) {
-	results, err := performBatch(s, r, ids, "system_prompt", func(ctx context.Context, one *session) (string, error) {
+	return performBatch(s, r, ids, "system_prompt", func(ctx context.Context, one *session) (string, error) {
 		o, err := one.env.System(ctx)
 		return o.Text, err
-	})
-	return collect(s, ids, results, err, func(error) any { return "" })
+	}, func(error) any { return "" })
 }
 
 // closeBatch closes environments, also when the client has gone. Errors of closing are only logged.
@@ -85,7 +81,7 @@ func (s *Server) closeBatch(r *http.Request, ids []string) (status string, err e
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	results, err := runBatch(s, r, ids, func(id string) (struct{}, error) {
 		one := at[id]
-		return perform(r.Context(), s, s.legacy, one, "close", func() {}, func(context.Context) (struct{}, error) {
+		return perform(r.Context(), s, one, "close", func() {}, func(context.Context) (struct{}, error) {
 			return struct{}{}, s.closeSession(s.legacy, one, "client")
 		})
 	})
@@ -95,23 +91,6 @@ func (s *Server) closeBatch(r *http.Request, ids []string) (status string, err e
 		}
 	}
 	return "success", err
-}
-
-// collect returns the results of a batch by id; instead gives the entry of an
-// environment that failed.
-func collect[T any](s *Server, ids []string, results []result[T], err error, instead func(error) any) (Info, error) {
-	if err != nil {
-		return nil, err
-	}
-	in := make(Info, len(ids))
-	for i, id := range ids {
-		in[i] = Field{id, any(results[i].value)}
-		if err := results[i].err; err != nil {
-			s.log.Warn("environment failed", "id", id, "err", err)
-			in[i].Value = instead(err)
-		}
-	}
-	return in, nil
 }
 
 func failure(err error) Info { return Info{{"error", err.Error()}} }
@@ -130,8 +109,8 @@ func batch[V, R any](
 	name, result string, read func(data map[string]any, name string) (V, error),
 	f func(*Server, *http.Request, V) (R, error),
 ) handler {
-	return func(s *Server, r *http.Request, _ string, body []byte) reply {
-		data, bad := readParameters(r, body, name)
+	return func(s *Server, r *http.Request, _ string, b body) reply {
+		data, bad := readParameters(r, b, name)
 		if bad != nil {
 			return *bad
 		}
@@ -170,11 +149,11 @@ func idList(data map[string]any, name string) ([]string, error) {
 func entry(
 	needed, name string, f func(*Server, *http.Request, map[string]any) (Info, error), fields ...string,
 ) handler {
-	return func(s *Server, r *http.Request, id string, body []byte) reply {
+	return func(s *Server, r *http.Request, id string, b body) reply {
 		if _, err := s.lookupLegacy([]string{id}); err != nil {
 			return s.legacyError(err)
 		}
-		data, bad := readParameters(r, body, needed)
+		data, bad := readParameters(r, b, needed)
 		if bad != nil {
 			return *bad
 		}
@@ -193,7 +172,7 @@ func entry(
 // single handles a request about one environment without parameters. The entry that f returns is the only member
 // of the answer.
 func single(name string, f func(*Server, *http.Request, []string) (Info, error)) handler {
-	return func(s *Server, r *http.Request, id string, _ []byte) reply {
+	return func(s *Server, r *http.Request, id string, _ body) reply {
 		in, err := f(s, r, []string{id})
 		if err != nil {
 			return s.legacyError(err)
@@ -202,7 +181,7 @@ func single(name string, f func(*Server, *http.Request, []string) (Info, error))
 	}
 }
 
-func (s *Server) oneClose(r *http.Request, id string, _ []byte) reply {
+func (s *Server) oneClose(r *http.Request, id string, _ body) reply {
 	status, err := s.closeBatch(r, []string{id})
 	return s.legacyReply(Info{{"status", status}}, err)
 }

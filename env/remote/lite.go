@@ -16,7 +16,7 @@ import (
 )
 
 // health answers GET /health in both protocols.
-func (s *Server) health(*http.Request, string, []byte) reply {
+func (s *Server) health(*http.Request, string, body) reply {
 	if s.o.Lite == nil {
 		return object(http.StatusOK, s.legacyHealth())
 	}
@@ -31,13 +31,12 @@ func (s *Server) health(*http.Request, string, []byte) reply {
 }
 
 // listSessions answers GET /sessions.
-func (s *Server) listSessions(*http.Request, string, []byte) reply {
-	now := time.Now()
+func (s *Server) listSessions(*http.Request, string, body) reply {
 	unix := func(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 	list := []any{}
 	for _, one := range s.lite.all() {
-		idle := now.Sub(one.used)
-		list = append(list, Info{{"session_id", one.id}, {"created_at", unix(one.created)}, {"last_access", unix(one.used)},
+		idle, used := one.idle(), one.created.Add(time.Duration(one.used.Load()))
+		list = append(list, Info{{"session_id", one.id}, {"created_at", unix(one.created)}, {"last_access", unix(used)},
 			{"idle_seconds", idle.Seconds()}, {"will_timeout_in", max(0, (s.o.SessionTimeout - idle).Seconds())}})
 	}
 	return plain(http.StatusOK, Info{{"num_sessions", len(list)}, {"max_sessions", s.o.MaxSessions},
@@ -76,7 +75,7 @@ func (s *Server) encodeAnswer(a answer, err error) (reply, error) {
 	}
 	boundary := wire.NewBoundary()
 	return reply{status: http.StatusOK, kind: wire.ContentType("multipart/mixed", boundary),
-		body: wire.Encode(boundary, data, a.images, wire.Format(s.o.Images).Type())}, nil
+		body: wire.Encode(boundary, data, a.images, s.o.Images.Type())}, nil
 }
 
 // missingSessionError is the error of decode about an unknown session, whose id it is.
@@ -86,33 +85,37 @@ func (e missingSessionError) Error() string {
 	return "Session " + transport.Clip(string(e), 100) + " not found"
 }
 
+// skimmed is the length of JSON that is worth being looked through before it is decoded.
+const skimmed = 64 << 10
+
 // decode reads a request of the Lite protocol. No method uses images, but invalid ones
-// are refused, as in the original. With call, it looks up the session first and does
-// not decode a request for an unknown one.
-func (s *Server) decode(r *http.Request, body []byte, call bool) (map[string]any, error) {
-	m, err := wire.Split(r.Header.Get("Content-Type"), body, s.o.Limits.Parts)
-	if err == nil && call {
-		if id, ok := pyjson.Member(m.Raw, "session_id"); ok && id != "" && s.lite.get(id) == nil {
-			return nil, missingSessionError(id)
+// are refused, as in the original. With call, it looks up the session of a long request first
+// and does not decode one for an unknown session.
+func (s *Server) decode(r *http.Request, b body, call bool) (map[string]any, error) {
+	defer b.free()
+	m, err := wire.Decode(r.Header.Get("Content-Type"), b.raw, s.o.Limits.Parts, func(data []byte) error {
+		if !call || len(data) < skimmed {
+			return nil
 		}
-	}
-	if err == nil {
-		m.Data, err = m.Decode()
-	}
+		if id, ok := pyjson.Member(data, "session_id"); ok && id != "" && s.lite.get(id) == nil {
+			return missingSessionError(id)
+		}
+		return nil
+	})
 	room := s.o.Limits.Pixels
 	for i := 0; i < len(m.Images) && err == nil; i++ {
-		err = wire.CheckImage(m.Images[i].Data, &room)
+		err = wire.CheckImage(m.Images[i], &room)
 	}
 	return m.Data, err
 }
 
 // connect creates an environment and, if the request has a seed, resets it.
-func (s *Server) connect(r *http.Request, _ string, body []byte) reply {
+func (s *Server) connect(r *http.Request, _ string, b body) reply {
 	release, err := s.admit(r.Context())
 	if err != nil {
 		return s.errorReply(err, "connect")
 	}
-	data, err := s.decode(r, body, false)
+	data, err := s.decode(r, b, false)
 	var config map[string]any
 	if err == nil {
 		config, err = mapping(data, "env_config")
@@ -173,16 +176,16 @@ func (s *Server) open(ctx, client context.Context, config map[string]any, seed *
 }
 
 // call runs a method of a session.
-func (s *Server) call(r *http.Request, _ string, body []byte) reply {
+func (s *Server) call(r *http.Request, _ string, b body) reply {
 	release, err := s.admit(r.Context())
 	if err != nil {
 		return s.errorReply(err, "call")
 	}
-	return s.dispatch(r, body, release)
+	return s.dispatch(r, b, release)
 }
 
-func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
-	data, err := s.decode(r, body, true)
+func (s *Server) dispatch(r *http.Request, b body, release func()) reply {
+	data, err := s.decode(r, b, true)
 	if err != nil {
 		release()
 		if missing := missingSessionError(""); errors.As(err, &missing) {
@@ -207,10 +210,10 @@ func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
 	f, what, err := s.method(one, method, data)
 	if err != nil {
 		release()
-		s.lite.touch(one)
+		one.touch()
 		return s.errorReply(err, "call")
 	}
-	a, err := perform(r.Context(), s, s.lite, one, what, release, func(ctx context.Context) (reply, error) {
+	a, err := perform(r.Context(), s, one, what, release, func(ctx context.Context) (reply, error) {
 		return s.encodeAnswer(f(ctx))
 	})
 	switch {
@@ -287,7 +290,7 @@ func (s *Server) step(ctx context.Context, one *session, text string) (answer, e
 // images, so it must be called while the session is locked: the environment may reuse
 // their memory for the next observation.
 func (s *Server) answerWith(o env.Observation, more ...Field) (answer, error) {
-	images, err := wire.EncodeImages(o.Images, wire.Format(s.o.Images))
+	images, err := wire.EncodeImages(o.Images, s.o.Images)
 	return answer{data: append(append(make(Info, 0, 1+len(more)), Field{"obs", o.Text}), more...), images: images}, err
 }
 

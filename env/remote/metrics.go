@@ -101,7 +101,7 @@ func (c *counters) panicked() {
 }
 
 // serveMetrics answers GET /metrics.
-func (s *Server) serveMetrics(*http.Request, string, []byte) reply {
+func (s *Server) serveMetrics(*http.Request, string, body) reply {
 	var e exposition.Writer
 	e.Family("vagen_env_sessions", "gauge", "Environments alive.")
 	e.Sample("vagen_env_sessions", `protocol="lite"`, float64(s.lite.len()))

@@ -3,7 +3,6 @@ package remote
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -11,17 +10,24 @@ import (
 	"time"
 )
 
-// route has the handlers of a path, by method.
+// route is how a path is answered.
 type route struct {
 	name   string // in metrics
-	verbs  map[string]handler
+	verb   string // the method that is allowed
+	handle handler
 	html   bool // routing errors are HTML pages, as in the legacy service
 	public bool // needs no key
 }
 
 // handler answers a request. id is the environment's name at the end of the path, if
-// the route has one; body is the whole body.
-type handler func(s *Server, r *http.Request, id string, body []byte) reply
+// the route has one.
+type handler func(s *Server, r *http.Request, id string, b body) reply
+
+// body is the body of a request.
+type body struct {
+	raw  []byte
+	free func() // its decoder calls it; further calls do nothing
+}
 
 // reply is a complete response.
 type reply struct {
@@ -33,18 +39,16 @@ type reply struct {
 
 // route sets the routes of the protocols that are served.
 func (s *Server) route() {
-	s.routes = map[string]route{
-		"/health":  {name: "/health", verbs: map[string]handler{http.MethodGet: (*Server).health}, public: true},
-		"/metrics": {name: "/metrics", verbs: map[string]handler{http.MethodGet: (*Server).serveMetrics}},
+	s.routes = map[string]route{}
+	add := func(verb, path string, h handler) { s.routes[path] = route{name: path, verb: verb, handle: h} }
+	add(http.MethodGet, "/metrics", (*Server).serveMetrics)
+	if s.o.Lite != nil || s.o.Legacy != nil {
+		s.routes["/health"] = route{name: "/health", verb: http.MethodGet, handle: (*Server).health, public: true}
 	}
-	if s.o.Lite == nil && s.o.Legacy == nil {
-		delete(s.routes, "/health")
-	}
-	s.prefix = map[string]route{}
 	if s.o.Lite != nil {
-		s.routes["/sessions"] = route{name: "/sessions", verbs: map[string]handler{http.MethodGet: (*Server).listSessions}}
-		s.routes["/connect"] = route{name: "/connect", verbs: map[string]handler{http.MethodPost: (*Server).connect}}
-		s.routes["/call"] = route{name: "/call", verbs: map[string]handler{http.MethodPost: (*Server).call}}
+		add(http.MethodGet, "/sessions", (*Server).listSessions)
+		add(http.MethodPost, "/connect", (*Server).connect)
+		add(http.MethodPost, "/call", (*Server).call)
 	}
 	if s.o.Legacy == nil {
 		return
@@ -57,32 +61,29 @@ func (s *Server) route() {
 		"/batch/system_prompt": batch("env_ids", "system_prompts", idList, (*Server).systemBatch),
 		"/batch/close":         batch("env_ids", "status", idList, (*Server).closeBatch),
 	} {
-		s.routes[path] = route{name: path, verbs: map[string]handler{http.MethodPost: h}, html: true}
+		s.routes[path] = route{name: path, verb: http.MethodPost, handle: h, html: true}
 	}
-	for path, one := range map[string]struct {
-		verb string
-		h    handler
-	}{
-		"/reset/": {http.MethodPost, entry("", "seed", (*Server).resetBatch, "observation", "info")},
-		"/step/": {http.MethodPost, entry("action", "action", (*Server).stepBatch, "observation", "reward", "done",
-			"info")},
-		"/reward/":        {http.MethodGet, single("reward", (*Server).rewardBatch)},
-		"/system_prompt/": {http.MethodGet, single("system_prompt", (*Server).systemBatch)},
-		"/close/":         {http.MethodDelete, (*Server).oneClose},
+	for path, rt := range map[string]route{
+		"/reset/": {verb: http.MethodPost, handle: entry("", "seed", (*Server).resetBatch, "observation", "info")},
+		"/step/": {verb: http.MethodPost, handle: entry("action", "action", (*Server).stepBatch, "observation", "reward",
+			"done", "info")},
+		"/reward/":        {verb: http.MethodGet, handle: single("reward", (*Server).rewardBatch)},
+		"/system_prompt/": {verb: http.MethodGet, handle: single("system_prompt", (*Server).systemBatch)},
+		"/close/":         {verb: http.MethodDelete, handle: (*Server).oneClose},
 	} {
-		s.prefix[path] = route{name: path + "ID", verbs: map[string]handler{one.verb: one.h}, html: true}
+		rt.name, rt.html = path+"ID", true
+		s.routes[path] = rt
 	}
 }
 
 // find returns the route of a path and the environment's name in it.
 func (s *Server) find(path string) (rt route, id string, ok bool) {
-	if rt, ok = s.routes[path]; ok {
+	at := strings.LastIndexByte(path, '/') + 1
+	if rt, ok = s.routes[path]; ok && at < len(path) {
 		return rt, "", true
 	}
-	if i := strings.LastIndexByte(path, '/'); i > 0 && i+1 < len(path) {
-		if rt, ok = s.prefix[path[:i+1]]; ok {
-			return rt, path[i+1:], true
-		}
+	if rt, ok = s.routes[path[:at]]; ok && at < len(path) {
+		return rt, path[at:], true
 	}
 	return route{name: "other", html: s.o.Lite == nil, public: true}, "", false
 }
@@ -140,19 +141,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 	if !known {
 		return routingError(rt, http.StatusNotFound), nil
 	}
-	h := rt.verbs[r.Method]
-	if h == nil {
+	if r.Method != rt.verb {
 		a := routingError(rt, http.StatusMethodNotAllowed)
-		for verb := range rt.verbs {
-			a.allow = verb
-		}
+		a.allow = rt.verb
 		return a, nil
 	}
-	s.limitBody(w, r)
 	if refused := s.refuse(r, rt); refused != nil {
+		s.limitBody(w, r)
 		return *refused, nil
 	}
-	body, err := s.read(w, r)
+	raw, free, err := s.bodies.ReadBody(w, r, s.o.Limits.Body, s.o.ReadTimeout)
 	if err != nil {
 		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 			s.metrics.refused("size")
@@ -161,16 +159,17 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 		}
 		return reply{}, err
 	}
-	a := h(s, r, id, body)
+	defer free()
+	a := rt.handle(s, r, id, body{raw, free})
 	if a.status == 0 {
 		return a, errDisconnected
 	}
 	return a, nil
 }
 
-// limitBody limits the time in which a body arrives.
+// limitBody limits the time in which a body arrives, even if it is not read: net/http waits for it.
 func (s *Server) limitBody(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 { // even if the body is not read: net/http waits for it
+	if r.ContentLength != 0 {
 		// not supported by httptest.ResponseRecorder
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.ReadTimeout))
 	}
@@ -191,27 +190,4 @@ func (s *Server) refuse(r *http.Request, rt route) *reply {
 		return &refused
 	}
 	return nil
-}
-
-// preallocated is the largest body for which memory is allocated before it arrives.
-const preallocated = 64 << 10
-
-// read returns the body, within the limits of size and time.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength == 0 {
-		return nil, nil
-	}
-	limited := http.MaxBytesReader(w, r.Body, s.o.Limits.Body)
-	var body []byte
-	var err error
-	if n := r.ContentLength; n > 0 && n <= min(s.o.Limits.Body, preallocated) {
-		body = make([]byte, n)
-		_, err = io.ReadFull(limited, body)
-	} else {
-		body, err = io.ReadAll(limited)
-	}
-	if err == nil {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	}
-	return body, err
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/slots"
 	"vagen/internal/unmade"
 )
 
@@ -29,14 +30,14 @@ type Server struct {
 	log     *slog.Logger
 	key     [sha256.Size]byte // of the API key
 	slots   chan struct{}     // nil without a limit
+	bodies  slots.Slots       // of large requests
 	quota   *quota
 	lite    *sessions
 	legacy  *sessions
 	kinds   kinds
 	metrics *counters
 	seeds   atomic.Uint64 // seeds drawn so far
-	routes  map[string]route
-	prefix  map[string]route // routes that end in an environment's name
+	routes  map[string]route // by path, which ends in a slash if an environment's name follows
 
 	base   context.Context // parent of all calls' contexts; ends when Close stops waiting
 	cancel context.CancelFunc
@@ -55,7 +56,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, log: o.Log, key: sha256.Sum256([]byte(o.APIKey)), quota: &quota{limit: o.MaxSessions},
-		metrics: newCounters(), stop: make(chan struct{})}
+		metrics: newCounters(), stop: make(chan struct{}), bodies: slots.ForBodies()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -248,7 +249,7 @@ func (s *Server) closeAll(ctx context.Context) error {
 					return
 				}
 				defer left.Add(-1)
-				if err := s.closeSession(t, one.session, "shutdown"); err != nil {
+				if err := s.closeSession(t, one, "shutdown"); err != nil {
 					mu.Lock()
 					errs = append(errs, fmt.Errorf("session %s: %w", one.id, err))
 					mu.Unlock()

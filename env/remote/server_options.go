@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/env/remote/internal/wire"
 	"vagen/internal/field"
 )
 
 // ImageFormat is the encoding of images.
-type ImageFormat string
+type ImageFormat = wire.Format
 
 // The image formats. PNG is lossless.
 const (
-	PNG  ImageFormat = "png"
-	JPEG ImageFormat = "jpeg"
+	PNG  = wire.PNG
+	JPEG = wire.JPEG
 )
 
 // Protocol answers the requests that no route of the Lite and the legacy protocol takes, after a
@@ -78,7 +79,7 @@ type ServerOptions struct {
 	BatchWorkers int `least:"1"` // environments of one legacy batch that run concurrently
 
 	Images ImageFormat
-	Limits Limits // of requests
+	Limits Limits // of requests; bodies of more than 1 MiB are in memory 16 at a time, others wait
 
 	// Seed is the seed from which seeds are drawn for resets without one.
 	Seed uint64

@@ -269,13 +269,14 @@ func TestEveryRouteButHealthRequiresTheKey(t *testing.T) {
 		{"", basic("other"), false},
 	} {
 		for path, rt := range s.routes {
-			for verb := range rt.verbs {
-				a := ask(t, s, verb, path+c.path, nil, c.set)
-				refused := a.status == http.StatusUnauthorized
-				assert.Equal(t, !c.want && path != "/health", refused, "%s %s%s", verb, path, c.path)
-				if refused {
-					assert.Equal(t, `{"detail":"unauthorized"}`, a.text)
-				}
+			if strings.HasSuffix(path, "/") {
+				path += "x"
+			}
+			a := ask(t, s, rt.verb, path+c.path, nil, c.set)
+			refused := a.status == http.StatusUnauthorized
+			assert.Equal(t, !c.want && path != "/health", refused, "%s %s%s", rt.verb, path, c.path)
+			if refused {
+				assert.Equal(t, `{"detail":"unauthorized"}`, a.text)
 			}
 		}
 		a := ask(t, s, http.MethodGet, "/reward/x"+c.path, nil, c.set)

@@ -1,11 +1,12 @@
 package remote
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vagen/env"
@@ -24,9 +25,14 @@ type session struct {
 	closed bool
 
 	created time.Time
-	order   uint64
-	used    time.Time // guarded by sessions.mu
+	used    atomic.Int64 // nanoseconds from created to the last use
 }
+
+// touch records that the session is used now.
+func (s *session) touch() { s.used.Store(int64(time.Since(s.created))) }
+
+// idle is the time since the last use.
+func (s *session) idle() time.Duration { return time.Since(s.created) - time.Duration(s.used.Load()) }
 
 // errFull means that the limit on sessions is reached.
 var errFull = errors.New("max sessions limit reached")
@@ -39,7 +45,6 @@ type sessions struct {
 	quota *quota
 	mu    sync.Mutex
 	byID  map[string]*session
-	count uint64
 }
 
 // quota counts the environments of all protocols.
@@ -81,10 +86,7 @@ func (t *sessions) add(s *session) (before *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before = t.byID[s.id]
-	t.count++
-	s.order = t.count
 	s.created = time.Now()
-	s.used = s.created
 	t.byID[s.id] = s
 	return before
 }
@@ -94,14 +96,6 @@ func (t *sessions) get(id string) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byID[id]
-}
-
-// touch records the time at which a session is used.
-func (t *sessions) touch(s *session) {
-	now := time.Now()
-	t.mu.Lock()
-	s.used = now
-	t.mu.Unlock()
 }
 
 // drop removes a session and releases its quota. It reports whether it was listed.
@@ -120,33 +114,15 @@ func (t *sessions) drop(s *session) bool {
 
 // idle lists the sessions that have not been used for longer than limit.
 func (t *sessions) idle(limit time.Duration) []*session {
-	var list []*session
-	now := time.Now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range t.byID {
-		if now.Sub(s.used) > limit {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-// sessionUse is a session with the time of its last use.
-type sessionUse struct {
-	*session
-	used time.Time
+	return slices.DeleteFunc(t.all(), func(s *session) bool { return s.idle() <= limit })
 }
 
 // all lists the sessions, oldest first.
-func (t *sessions) all() []sessionUse {
+func (t *sessions) all() []*session {
 	t.mu.Lock()
-	list := make([]sessionUse, 0, len(t.byID))
-	for _, s := range t.byID {
-		list = append(list, sessionUse{s, s.used})
-	}
+	list := slices.Collect(maps.Values(t.byID))
 	t.mu.Unlock()
-	slices.SortFunc(list, func(a, b sessionUse) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(list, func(a, b *session) int { return a.created.Compare(b.created) })
 	return list
 }
 

@@ -9,13 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/slots"
 	"vagen/rollout/gateway/internal/dialect"
 )
 
 // TestFewLargeBodiesAreInMemory: one more is not read before another is done, and small ones do not wait.
 func TestFewLargeBodiesAreInMemory(t *testing.T) {
 	g := unserved(nil)
-	episodes := make([]Episode, maxBodies+1)
+	episodes := make([]Episode, slots.LargeBodies+1)
 	read := func(e *Episode, size int) error {
 		gone, leave := context.WithCancel(t.Context())
 		leave()
@@ -25,20 +26,20 @@ func TestFewLargeBodiesAreInMemory(t *testing.T) {
 	var within func(n int)
 	within = func(n int) {
 		if n == 0 {
-			require.NoError(t, read(&episodes[0], smallBody))
-			require.Equal(t, errBody, read(&episodes[0], smallBody+1))
+			require.NoError(t, read(&episodes[0], slots.SmallBody))
+			require.Equal(t, errBody, read(&episodes[0], slots.SmallBody+1))
 			return
 		}
-		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", smallBody+1)))
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", slots.SmallBody+1)))
 		require.NoError(t, g.body(&episodes[n], httptest.NewRecorder(), r, 64<<20, func([]byte) error {
 			for range 20 { // its next one, which has room by chance otherwise
-				require.Equal(t, errBody, read(&episodes[n], smallBody+1))
+				require.Equal(t, errBody, read(&episodes[n], slots.SmallBody+1))
 			}
 			within(n - 1)
 			return nil
 		}))
 	}
-	within(maxBodies)
+	within(slots.LargeBodies)
 }
 
 // TestWaitingCallsHaveLimitedText: a client that waits for none of its answers is told to come back.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/slots"
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/rollout/gateway/internal/dialect"
@@ -19,7 +20,7 @@ import (
 // unserved is a gateway without a server, whose requests a test makes itself.
 func unserved(agent func(context.Context, *Episode) (*Score, error)) *Gateway {
 	return &Gateway{o: Settings{Agent: agent, MaxBody: 64 << 20}, episodes: map[string]*Episode{},
-		keys: map[string]*Episode{}}
+		keys: map[string]*Episode{}, bodies: slots.ForBodies()}
 }
 
 // ask makes a call and waits for its answer.

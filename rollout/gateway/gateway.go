@@ -18,6 +18,7 @@ import (
 	"vagen/env"
 	"vagen/internal/jsontext"
 	"vagen/internal/origin"
+	"vagen/internal/slots"
 	"vagen/rollout/gateway/internal/dialect"
 )
 
@@ -55,7 +56,8 @@ type Gateway struct {
 	keys     map[string]*Episode
 	waiting  []*Episode // for clients, in order
 	drained  bool       // no further episode waits for clients
-	rooms    sync.Map   // for agents that run, by the option processes, and for bodies, by 0 and by the episode
+	rooms    sync.Map   // slots of agents that run, by the option processes, and of large bodies, by the episode
+	bodies   slots.Slots
 }
 
 // Errors of New and of episodes.
@@ -95,9 +97,10 @@ func New(o Settings) (*Gateway, error) {
 	}
 	g := &Gateway{
 		o: o, base: "http://" + o.Host, episodes: map[string]*Episode{}, keys: map[string]*Episode{},
+		bodies: slots.ForBodies(),
 	}
 	g.server = &http.Server{
-		Handler: g.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: g.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTime, MaxHeaderBytes: 64 << 10,
 		IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	g.serving.Go(func() { _ = g.server.Serve(l) }) // until Close
@@ -255,15 +258,8 @@ func (q wish) fits(e *Episode) bool {
 	return true
 }
 
-// enter waits until fewer than most agents, or bodies, hold a place, of those with the same key. leave must be called
-// when the agent has ended.
+// enter waits for one of most slots of a key. leave must be called when the agent has ended.
 func (g *Gateway) enter(ctx context.Context, key any, most int) (leave func(), err error) {
-	held, _ := g.rooms.LoadOrStore(key, make(chan struct{}, most))
-	room := held.(chan struct{})
-	select {
-	case room <- struct{}{}:
-		return func() { <-room }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	held, _ := g.rooms.LoadOrStore(key, make(slots.Slots, most))
+	return held.(slots.Slots).Enter(ctx)
 }

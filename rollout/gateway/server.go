@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"vagen/internal/origin"
+	"vagen/internal/slots"
 	"vagen/rollout/gateway/internal/dialect"
 )
 
@@ -144,38 +145,29 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 // errBody is about a client that is gone, or too slow. One that still listens sends the request again.
 var errBody = failure(http.StatusRequestTimeout, "", "the body did not arrive")
 
-// Bodies of more than smallBody bytes are in memory maxBodies at a time, and one of an episode: a slow client
-// keeps out no other.
-const (
-	smallBody = 1 << 20
-	maxBodies = 16
-)
+// readTime limits the time in which a client sends a body.
+const readTime = time.Minute
 
-// body reads a request's body and calls use with it. The episode is that of the request, nil if it asks for one.
+// body reads a request's body and calls use with it. The episode is that of the request, nil if it asks for one. Of an
+// episode, one large body is in memory at a time: a slow client keeps out no other.
 func (g *Gateway) body(
 	e *Episode, w http.ResponseWriter, r *http.Request, most int64, use func(raw []byte) error,
 ) error {
-	if r.ContentLength < 0 || r.ContentLength > smallBody {
-		if e != nil {
-			leave, err := g.enter(r.Context(), e, 1)
-			if err != nil {
-				return errBody
-			}
-			defer leave()
-		}
-		leave, err := g.enter(r.Context(), 0, maxBodies)
+	if e != nil && slots.Large(r) {
+		leave, err := g.enter(r.Context(), e, 1)
 		if err != nil {
 			return errBody
 		}
 		defer leave()
 	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	raw, leave, err := g.bodies.ReadBody(w, r, most, readTime)
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
 		return failure(http.StatusRequestEntityTooLarge, "", "the body has more than %d bytes", most)
 	} else if err != nil {
 		return errBody
 	}
+	defer leave()
 	return use(raw)
 }
 

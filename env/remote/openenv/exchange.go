@@ -107,7 +107,8 @@ func (c *Client) dial(ctx context.Context, h *hosts.Host) (hosts.Result, error) 
 	}
 	var conn *websocket.Conn
 	if err == nil {
-		conn, err = open(ctx, origin.Client(origin.None, h.Transport(0)), c.request(ctx, h, "/ws"))
+		q := c.request(ctx, h, "/ws")
+		conn, _, err = websocket.Dial(ctx, q.URL.String(), dialOptions(origin.Client(origin.None, h.Transport(0)), q.Header))
 	}
 	switch {
 	case transport.Unreached(err):
@@ -116,7 +117,7 @@ func (c *Client) dial(ctx context.Context, h *hosts.Host) (hosts.Result, error) 
 		return hosts.Refused, err
 	}
 	conn.SetReadLimit(int64(c.o.MaxResponse * (1 << 20)))
-	c.conn, c.in = conn, readFrames(conn)
+	c.conn, c.in = conn, readFrames(conn, nil)
 	return hosts.Answered, nil // the first answer says whether there is room
 }
 

@@ -3,9 +3,12 @@ package openenv
 import (
 	"bytes"
 	"context"
+	"io"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"vagen/internal/slots"
 )
 
 // incoming is a frame, or the reason why there are no more.
@@ -13,6 +16,21 @@ type incoming struct {
 	kind websocket.MessageType
 	raw  []byte // valid until the next frame is asked for
 	err  error
+	free func() // of the slot of a large frame, when raw is no longer used; nil without one
+}
+
+// done frees what a frame holds. Further calls do nothing.
+func (in incoming) done() {
+	if in.free != nil {
+		in.free()
+	}
+}
+
+// large says how frames of more than slots.SmallBody bytes are read: in a slot, while the context lasts, within a time.
+type large struct {
+	context.Context
+	slots  slots.Slots
+	within time.Duration
 }
 
 // readAhead is the time after which a frame that is still being used no longer delays reading.
@@ -29,10 +47,13 @@ type frameReader struct {
 	late    *timeLimit      // of using the last frame
 	reading bool            // the time limit late has passed, and the next frame is being read
 	ahead   chan incoming   // of that read
+	begin   io.LimitedReader
+	large   *large
 }
 
-func readFrames(conn *websocket.Conn) *frameReader {
-	r := &frameReader{conn: conn, ahead: make(chan incoming, 1)}
+// readFrames returns a reader. A nil large reads large frames as others.
+func readFrames(conn *websocket.Conn, l *large) *frameReader {
+	r := &frameReader{conn: conn, large: l, ahead: make(chan incoming, 1)}
 	r.late = &timeLimit{end: func() {
 		r.reading = true
 		go func() { r.ahead <- r.read() }()
@@ -57,7 +78,7 @@ func (r *frameReader) close() {
 	r.late.free()
 	_ = r.conn.CloseNow() // it may be closed already
 	if r.reading {
-		<-r.ahead
+		(<-r.ahead).done()
 	}
 }
 
@@ -69,13 +90,30 @@ func (r *frameReader) read() incoming {
 	b := &r.buffers[r.n%2]
 	r.n++
 	b.Reset()
-	kind, from, err := r.conn.Reader(context.Background())
-	if err == nil {
-		_, err = b.ReadFrom(from)
+	var in incoming
+	var from io.Reader
+	if in.kind, from, in.err = r.conn.Reader(context.Background()); in.err == nil {
+		r.begin = io.LimitedReader{R: from, N: slots.SmallBody}
+		_, in.err = b.ReadFrom(&r.begin)
 	}
-	raw := b.Bytes()
+	if in.err == nil && r.begin.N == 0 {
+		in.free, in.err = r.readLarge(b, from)
+	}
+	in.raw = b.Bytes()
 	if b.Cap() > keepBuffer {
 		*b = bytes.Buffer{}
 	}
-	return incoming{kind, raw, err}
+	return in
+}
+
+// readLarge reads the rest of a frame that may be large.
+func (r *frameReader) readLarge(b *bytes.Buffer, from io.Reader) (free func(), err error) {
+	if r.large != nil {
+		if free, err = r.large.slots.Enter(r.large); err != nil {
+			return nil, err
+		}
+		defer time.AfterFunc(r.large.within, func() { _ = r.conn.CloseNow() }).Stop()
+	}
+	_, err = b.ReadFrom(from)
+	return free, err
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 )
@@ -101,7 +100,7 @@ type refusal struct {
 // posted reads a request's body within the limit and answers with what f returns for it.
 func (s *Server) posted(f func(raw []byte) (status int, v any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.Limits.Body))
+		raw, leave, err := s.bodies.ReadBody(w, r, s.o.Limits.Body, s.o.ReadTimeout)
 		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 			why := fmt.Sprintf("the body is longer than the limit of %d bytes", tooLong.Limit)
 			s.reply(w, http.StatusRequestEntityTooLarge, refusal{why})
@@ -109,6 +108,7 @@ func (s *Server) posted(f func(raw []byte) (status int, v any)) http.HandlerFunc
 		} else if err != nil {
 			return // the client has disconnected
 		}
+		defer leave()
 		status, v := f(raw)
 		s.reply(w, status, v)
 	}

@@ -20,7 +20,7 @@ type observed struct {
 
 // observe encodes the images of what an environment shows.
 func (s *Server) observe(o env.Outcome, played bool) (*observed, error) {
-	images, err := wire.EncodeImages(o.Observation.Images, wire.Format(s.o.Images))
+	images, err := wire.EncodeImages(o.Observation.Images, s.o.Images)
 	return &observed{o, images, played}, err
 }
 

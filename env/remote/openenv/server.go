@@ -14,6 +14,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote"
+	"vagen/internal/slots"
 	"vagen/internal/unmade"
 )
 
@@ -33,6 +34,7 @@ type Server struct {
 	mux    *http.ServeMux
 	prompt string        // system prompt
 	seeds  atomic.Uint64 // drawn for resets without one
+	bodies slots.Slots   // of large requests
 
 	idle, base context.Context // of sessions that wait for a request, and of calls
 	quit, stop context.CancelFunc
@@ -44,10 +46,10 @@ type Server struct {
 var _ remote.Protocol = (*Server)(nil)
 
 // NewServer returns a server. It makes the environment once for its system prompt. Of the options
-// it uses MaxSessions, SessionTimeout, CallTimeout, WriteTimeout, Hosts, Images, Limits.Body, Seed
-// and Log.
+// it uses MaxSessions, SessionTimeout, CallTimeout, ReadTimeout, WriteTimeout, Hosts, Images,
+// Limits.Body, Seed and Log.
 func NewServer(h Hosted, o remote.ServerOptions) (*Server, error) {
-	s := &Server{hosted: h, o: o, log: o.Log}
+	s := &Server{hosted: h, o: o, log: o.Log, bodies: slots.ForBodies()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -163,7 +165,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		one.refuse(refused)
 		return
 	}
-	one.in = readFrames(c)
+	one.in = readFrames(c, &large{one.idle, s.bodies, s.o.ReadTimeout})
 	if one.env, err = guarded(one, one.make); err != nil {
 		one.refuse(&fault{Code: factoryError, Message: err.Error()})
 		return

@@ -97,14 +97,18 @@ func (one *session) loop() {
 		}
 		in := one.receive()
 		if in.err != nil {
+			in.done()
 			one.s.log.Debug("session ended", "err", in.err)
 			return
 		}
 		one.idle.clear()
 		if in.kind != websocket.MessageText { // as in 0.10.0, it ends the session
+			in.done()
 			return
 		}
-		answer, end := one.answer(in.raw)
+		m, bad := parse(in.raw)
+		in.done()
+		answer, end := one.answer(m, bad)
 		if answer != nil && !one.send(answer) || end || one.idle.Err() != nil {
 			return
 		}
@@ -167,8 +171,7 @@ func (one *session) refuse(f *fault) {
 }
 
 // answer plays a request. A nil frame is no answer; end ends the session after it.
-func (one *session) answer(raw []byte) (answer *frame, end bool) {
-	m, bad := parse(raw)
+func (one *session) answer(m request, bad *fault) (answer *frame, end bool) {
 	if bad != nil {
 		return &frame{"error", bad}, bad.Code == sessionError
 	}

@@ -44,10 +44,23 @@ func Parse(data []byte) (any, error) {
 	return v, nil
 }
 
+// Member returns the text of an object's member with the given name, the last one if
+// there are several, without keeping other values. ok is false if data is not an
+// object, the member is missing or not a text, or the JSON is malformed, for which
+// Parse returns the error.
+func Member(data []byte, name string) (text string, ok bool) {
+	r := reader{data: data, only: name}
+	v, err := r.value(0)
+	members, _ := v.(map[string]any)
+	text, ok = members[name].(string)
+	return text, ok && err == nil
+}
+
 type reader struct {
 	data   []byte
 	at     int
-	values int // read so far
+	values int    // read so far
+	only   string // the member of the whole that is kept; "" keeps all values
 }
 
 func (r *reader) fail(what string) error {
@@ -93,7 +106,7 @@ var keywords = []struct {
 
 func (r *reader) value(depth int) (any, error) {
 	r.space()
-	if r.values++; r.values > MaxValues {
+	if r.values++; r.values > MaxValues && r.only == "" {
 		return nil, ErrLimit
 	}
 	switch c := r.peek(); {
@@ -132,8 +145,12 @@ func (r *reader) object(depth int) (any, error) {
 		if r.space(); !r.skipIf(":") {
 			return nil, r.fail("a colon is needed")
 		}
-		if members[name], err = r.value(depth + 1); err != nil {
+		v, err := r.value(depth + 1)
+		if err != nil {
 			return nil, err
+		}
+		if r.only == "" || depth == 0 && name == r.only {
+			members[name] = v
 		}
 		if r.space(); r.skipIf("}") {
 			return members, nil
@@ -155,7 +172,9 @@ func (r *reader) list(depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		values = append(values, v)
+		if r.only == "" {
+			values = append(values, v)
+		}
 		if r.space(); r.skipIf("]") {
 			return values, nil
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"image"
-	"image/draw"
 	"image/jpeg"
 	"image/png"
 
@@ -99,8 +98,7 @@ func CheckImage(data []byte, pixels *int) error {
 	return nil
 }
 
-// DecodeImage decodes a PNG or a JPEG to an *image.RGBA if it is opaque, otherwise to an
-// *image.NRGBA. It applies CheckImage before it allocates pixels.
+// DecodeImage decodes a PNG or a JPEG to an *image.RGBA or an *image.NRGBA. It applies CheckImage before it allocates pixels.
 func DecodeImage(data []byte, pixels *int) (image.Image, error) {
 	if err := CheckImage(data, pixels); err != nil {
 		return nil, err
@@ -114,17 +112,8 @@ func DecodeImage(data []byte, pixels *int) (image.Image, error) {
 
 // plain converts to *image.RGBA or *image.NRGBA, the only types that callers handle.
 func plain(img image.Image) image.Image {
-	var m draw.Image
-	opaque, ok := img.(interface{ Opaque() bool })
-	switch img.(type) {
-	case *image.RGBA, *image.NRGBA:
+	if _, ok := img.(*image.RGBA); ok {
 		return img
 	}
-	if ok && opaque.Opaque() {
-		m = image.NewRGBA(img.Bounds())
-	} else {
-		m = image.NewNRGBA(img.Bounds())
-	}
-	draw.Draw(m, m.Bounds(), img, img.Bounds().Min, draw.Src)
-	return m
+	return imagefile.NRGBA(img)
 }

@@ -14,16 +14,9 @@ import (
 
 // Message is a decoded body.
 type Message struct {
-	Data   map[string]any // the JSON part, set by Decode; empty if there is none
-	Raw    []byte         // the JSON part, encoded
-	Images []Image        // encoded, in order
+	Data   map[string]any // the JSON part; empty if there is none
+	Images [][]byte       // encoded, in order; they share memory with the body
 	Closed bool           // the closing boundary was found
-}
-
-// Image is an encoded image. After Decode it shares memory with the body.
-type Image struct {
-	Type string // media type in lower case
-	Data []byte
 }
 
 // maxBoundary is the longest accepted boundary; RFC 2046 allows 70 characters.
@@ -103,26 +96,16 @@ func Encode(boundary string, data []byte, images [][]byte, imageType string) []b
 // are skipped. Of several JSON parts the last one counts. If it is not an object, Data
 // has the value under _data; if it is not JSON, the text under _data_raw.
 //
-// The error wraps ErrLimit for more than maxParts parts or pyjson.MaxValues values.
-func Decode(contentType string, body []byte, maxParts int) (Message, error) {
-	m, err := Split(contentType, body, maxParts)
-	if err != nil {
-		return Message{}, err
-	}
-	if m.Data, err = m.Decode(); err != nil {
-		return Message{}, err
-	}
-	return m, nil
-}
-
-// Split is Decode, but does not set Data.
-func Split(contentType string, body []byte, maxParts int) (Message, error) {
+// The error wraps ErrLimit for more than maxParts parts or pyjson.MaxValues values. check, if not nil, may
+// refuse the JSON before it is decoded.
+func Decode(contentType string, body []byte, maxParts int, check func(data []byte) error) (Message, error) {
 	boundary, err := Boundary(contentType)
 	if err != nil {
 		return Message{}, err
 	}
 	marker := []byte("--" + boundary)
-	m := Message{}
+	var m Message
+	var data []byte
 	_, body, more := bytes.Cut(body, marker)
 	for parts := 0; more; {
 		var chunk []byte
@@ -137,12 +120,18 @@ func Split(contentType string, body []byte, maxParts int) (Message, error) {
 		}
 		switch kind := contentTypeOf(head); {
 		case strings.Contains(kind, "application/json"):
-			m.Raw = payload
+			data = payload
 		case strings.HasPrefix(kind, "image/"):
-			m.Images = append(m.Images, Image{Type: kind, Data: payload})
+			m.Images = append(m.Images, payload)
 		}
 	}
-	return m, nil
+	if check != nil {
+		err = check(data)
+	}
+	if err == nil {
+		m.Data, err = decodeData(data)
+	}
+	return m, err
 }
 
 // cutPart separates the headers of a part from its content, without the line break
@@ -167,12 +156,12 @@ func contentTypeOf(head []byte) string {
 	return kind
 }
 
-// Decode returns the JSON part as the function Decode sets it in Data.
-func (m *Message) Decode() (map[string]any, error) {
-	if m.Raw == nil {
+// decodeData decodes the JSON part, nil if there is none.
+func decodeData(data []byte) (map[string]any, error) {
+	if data == nil {
 		return map[string]any{}, nil
 	}
-	v, err := pyjson.Parse(m.Raw)
+	v, err := pyjson.Parse(data)
 	switch v := v.(type) {
 	case map[string]any:
 		return v, nil
@@ -184,5 +173,5 @@ func (m *Message) Decode() (map[string]any, error) {
 	if errors.Is(err, pyjson.ErrLimit) {
 		return nil, fmt.Errorf("%w: %w", ErrLimit, err)
 	}
-	return map[string]any{"_data_raw": strings.ToValidUTF8(string(m.Raw), "")}, nil
+	return map[string]any{"_data_raw": strings.ToValidUTF8(string(data), "")}, nil
 }

@@ -45,14 +45,13 @@ func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 			images[i] = append(images[i], " \r\n--"[i%5:]...)
 		}
 		b := NewBoundary()
-		m, err := Decode(ContentType("multipart/mixed", b), Encode(b, []byte(`{"n": 1}`), images, "image/png"), n+1)
+		m, err := Decode(ContentType("multipart/mixed", b), Encode(b, []byte(`{"n": 1}`), images, "image/png"), n+1, nil)
 		require.NoError(t, err)
 		assert.True(t, m.Closed)
 		assert.Equal(t, map[string]any{"n": int64(1)}, m.Data)
 		require.Len(t, m.Images, n)
 		for i, img := range m.Images {
-			assert.Equal(t, images[i], img.Data)
-			assert.Equal(t, "image/png", img.Type)
+			assert.Equal(t, images[i], img)
 		}
 	}
 }
@@ -80,13 +79,13 @@ func TestDecodeIsAsLenientAsTheOriginal(t *testing.T) {
 		{"space before headers", "--B\r\n\r\n  " + json + `{"a": 1}` + "\r\n--B--", map[string]any{"a": int64(1)}, 0, true},
 		{"bare line feeds", "--B\nContent-Type: application/json\n\n{}\n--B--", map[string]any{}, 0, true},
 	} {
-		m, err := Decode("multipart/form-data; boundary=B", []byte(c.body), 10)
+		m, err := Decode("multipart/form-data; boundary=B", []byte(c.body), 10, nil)
 		require.NoError(t, err, c.name)
 		assert.Equal(t, c.data, m.Data, c.name)
 		assert.Len(t, m.Images, c.images, c.name)
 		assert.Equal(t, c.closed, m.Closed, c.name)
 	}
-	_, err := Decode("multipart/form-data; boundary=B", []byte(strings.Repeat("--B\r\nA: b\r\n\r\nx\r\n", 4)), 3)
+	_, err := Decode("multipart/form-data; boundary=B", []byte(strings.Repeat("--B\r\nA: b\r\n\r\nx\r\n", 4)), 3, nil)
 	assert.ErrorIs(t, err, ErrLimit)
 }
 
@@ -188,7 +187,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("multipart/form-data; boundary=B", []byte("x--B\r\nContent-Type: application/json\r\n\r\n[1]\r\n--B--\r\n"))
 	f.Add("boundary=-", []byte("-----\r\n\r\n---"))
 	f.Fuzz(func(t *testing.T, kind string, body []byte) {
-		m, err := Decode(kind, body, 5)
+		m, err := Decode(kind, body, 5, nil)
 		if err != nil {
 			return
 		}
@@ -200,24 +199,21 @@ func FuzzDecode(f *testing.F) {
 		}
 		room := 10_000
 		for _, part := range m.Images {
-			if got, err := DecodeImage(part.Data, &room); err == nil {
+			if got, err := DecodeImage(part, &room); err == nil {
 				if n := got.Bounds().Dx() * got.Bounds().Dy(); n > 10_000 || room < 0 {
 					t.Fatalf("%d pixels, %d left", n, room)
 				}
 			}
 		}
-		encoded := make([][]byte, len(m.Images))
-		for i, part := range m.Images {
-			encoded[i] = part.Data
-		}
+		encoded := m.Images
 		fresh := NewBoundary()
-		again, err := Decode(ContentType("multipart/mixed", fresh), Encode(fresh, []byte("{}"), encoded, "image/png"), 6)
+		again, err := Decode(ContentType("multipart/mixed", fresh), Encode(fresh, []byte("{}"), encoded, "image/png"), 6, nil)
 		if err != nil || len(again.Images) != len(encoded) {
 			t.Fatalf("sent on: %d images, %v", len(again.Images), err)
 		}
 		for i := range encoded {
-			if !bytes.Equal(encoded[i], again.Images[i].Data) {
-				t.Fatalf("image %d: %q became %q", i, encoded[i], again.Images[i].Data)
+			if !bytes.Equal(encoded[i], again.Images[i]) {
+				t.Fatalf("image %d: %q became %q", i, encoded[i], again.Images[i])
 			}
 		}
 	})
