@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vagen/env/builtin"
 	"vagen/env/dataset"
 	"vagen/internal/cli"
 )
@@ -45,7 +44,7 @@ func (r *reading) load(ctx context.Context, path, against string) (episodes, oth
 		return nil, nil, cli.Usagef("--split is %q, must be train or test", r.split)
 	}
 	if !r.any {
-		r.options.Known = builtin.Registry().Names()
+		r.options.Known = registry().Names()
 	}
 	if episodes, err = r.read(ctx, path); err == nil && against != "" {
 		others, err = r.read(ctx, against)

@@ -73,7 +73,8 @@ func TestInvalidDatasetsAreRefused(t *testing.T) {
 	require.Contains(t, refuse(t, "dataset", "show", legacy, "--base-seed", "3"), legacy+" is no list of environments")
 	succeed(t, "dataset", "show", list, "--base-seed", "3")
 	mine := file(t, "a.yaml", "envs: [{name: Mine, n_envs: 1}]")
-	require.Contains(t, refuse(t, "dataset", "show", mine), `"Mine"`)
+	require.Contains(t, refuse(t, "dataset", "show", mine), `"Mine" is unknown; known are agent, blackjack`)
+	require.Contains(t, succeed(t, "dataset", "show", file(t, "a.yaml", "envs: [{name: agent, n_envs: 1}]")), "agent")
 	require.Contains(t, succeed(t, "dataset", "show", mine, "--any-env"), "Mine")
 }
 

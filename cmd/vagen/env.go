@@ -129,9 +129,15 @@ func kinds() []builtin.Kind {
 	return slices.Insert(builtin.Kinds(), 0, agent)
 }
 
-// registry returns the library's environments. Their blocks state_reward may name a
-// judge model.
-func registry() *env.Registry { return builtin.RegistryWith(client.Dial(nil)) }
+// registry returns the environments of kinds. Their blocks state_reward may name a judge model. Agents are only
+// known: this command cannot play for them.
+func registry() *env.Registry {
+	r := builtin.RegistryWith(client.Dial(nil))
+	_ = r.Register(gateway.Name, func(map[string]any) (env.Env, error) { // the name is new
+		return nil, cli.Usagef("a program plays it, in training, in an evaluation or with vagen gateway")
+	}, gateway.About)
+	return r
+}
 
 // newEnv makes the environment of arguments of the form NAME key=value ….
 func newEnv(args []string) (env.Env, map[string]any, error) {

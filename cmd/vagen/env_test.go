@@ -60,6 +60,10 @@ func TestNamesAndOptionsThatDoNotExistAreRefused(t *testing.T) {
 		require.Contains(t, refuse(t, append(cmd, "sokoban", "dim_room")...), "key=value")
 	}
 	require.Contains(t, refuse(t, "env", "check", "sokoban", "--seeds", "0"), "--seeds is 0, --turns 12 and")
+	require.Contains(t, refuse(t, "env", "show", "agnt"), `did you mean "agent"? (known: agent, blackjack`)
+	for _, cmd := range [][]string{{"env", "check", "agent"}, {"play", "agent"}, {"serve", "--env", "agent"}} {
+		require.Contains(t, refuse(t, cmd...), "a program plays it")
+	}
 }
 
 func TestCheckFindsNoProblemsInBuiltinEnvironments(t *testing.T) {
