@@ -1,10 +1,6 @@
 package dataset
 
-import (
-	"math/bits"
-
-	"vagen/internal/numpyrand"
-)
+import "vagen/internal/numpyrand"
 
 // python reproduces the draws of Python's random module.
 type python struct{ numpyrand.MT19937 }
@@ -13,23 +9,6 @@ func newPython(seed uint64) *python {
 	p := new(python)
 	p.SeedPythonUint64(seed)
 	return p
-}
-
-// below is randrange(n): as many bits as n has, from 32-bit draws, repeated until the
-// number is less than n. n must not be 0.
-func (p *python) below(n uint64) uint64 {
-	k := bits.Len64(n)
-	for {
-		x := uint64(p.Uint32())
-		if k <= 32 {
-			x >>= 32 - k
-		} else {
-			x |= uint64(p.Uint32()>>(64-k)) << 32
-		}
-		if x < n {
-			return x
-		}
-	}
 }
 
 // sample is random.sample(range(n), k) for k ≤ n: from a shuffled pool if n is small,
@@ -50,7 +29,7 @@ func (p *python) sample(n uint64, k int) []uint64 {
 			pool[i] = uint64(i)
 		}
 		for i := range out {
-			j := p.below(n - uint64(i))
+			j := p.Below(n - uint64(i))
 			out[i] = pool[j]
 			pool[j] = pool[n-uint64(i)-1]
 		}
@@ -58,9 +37,9 @@ func (p *python) sample(n uint64, k int) []uint64 {
 	}
 	seen := make(map[uint64]bool, k)
 	for i := range out {
-		x := p.below(n)
+		x := p.Below(n)
 		for seen[x] {
-			x = p.below(n)
+			x = p.Below(n)
 		}
 		seen[x] = true
 		out[i] = x

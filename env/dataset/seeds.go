@@ -81,7 +81,7 @@ func drawSeeds(key uint64, d []int64, n int) []int64 {
 	out := make([]int64, 0, n)
 	if len(d) == 1 {
 		for range n {
-			out = append(out, int64(p.below(math.MaxInt32+1)))
+			out = append(out, int64(p.Below(math.MaxInt32+1)))
 		}
 		return out
 	}
@@ -91,7 +91,7 @@ func drawSeeds(key uint64, d []int64, n int) []int64 {
 	switch {
 	case len(d) == 2:
 		for range n {
-			out = append(out, at(p.below(size)))
+			out = append(out, at(p.Below(size)))
 		}
 	case d[2] == 1:
 		for _, offset := range p.sample(size, n) {
@@ -100,7 +100,7 @@ func drawSeeds(key uint64, d []int64, n int) []int64 {
 	default:
 		counts := make(map[int64]int64, min(size, uint64(n)))
 		for len(out) < n {
-			seed := at(p.below(size))
+			seed := at(p.Below(size))
 			if counts[seed] < d[2] {
 				counts[seed]++
 				out = append(out, seed)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"image/color"
-	"maps"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -15,20 +13,12 @@ import (
 	"vagen/env/internal/words"
 )
 
-// Short names for the forms of parts.
-const (
-	box   = rays.Box
-	tube  = rays.Tube
-	globe = rays.Globe
-)
-
-// part is a piece of an object: a form in a box, given in fractions of the
-// object's width, height and depth, with an ink.
+// part is a piece of an object: a form with an ink in a box x0, y0, z0, x1, y1, z1, which is given in fractions of the
+// object's width, height and depth.
 type part struct {
-	form       rays.Form
-	x0, y0, z0 float64
-	x1, y1, z1 float64
-	ink        ink
+	Form rays.Form
+	Box  [6]float64
+	Ink  ink
 }
 
 // ink is a colour: the object's own, or one of the palette.
@@ -39,116 +29,78 @@ const (
 	ownDark ink = "ownDark"
 )
 
-var palette = map[ink]color.RGBA{
-	"white": {245, 245, 242, 255}, "cream": {236, 220, 190, 255}, "silver": {196, 202, 208, 255},
-	"gray": {128, 132, 138, 255},
-	"dark": {62, 66, 74, 255}, "black": {24, 25, 29, 255}, "wood": {126, 84, 48, 255}, "oak": {186, 142, 92, 255},
-	"glass": {150, 196, 220, 255},
-	"leaf":  {62, 142, 62, 255}, "soil": {92, 64, 44, 255}, "red": {206, 44, 40, 255}, "yellow": {246, 206, 70, 255},
-	"blue": {44, 96, 190, 255},
+// rgb is a colour, which is read as six hexadecimal digits.
+type rgb struct{ color.RGBA }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (c *rgb) UnmarshalText(text []byte) error {
+	c.A = 255
+	_, err := fmt.Sscanf(string(text), "%2x%2x%2x", &c.R, &c.G, &c.B)
+	return err
 }
 
-// tints are the colours of objects.
-var tints = map[string]color.RGBA{
-	"red": {204, 42, 40, 255}, "green": {46, 150, 70, 255}, "blue": {44, 98, 200, 255}, "yellow": {244, 204, 60, 255},
-	"orange": {240, 134, 36, 255}, "purple": {134, 66, 178, 255}, "pink": {236, 122, 166, 255},
-	"white": {244, 244, 240, 255},
-	"black": {34, 34, 40, 255}, "brown": {130, 82, 46, 255}, "gray": {140, 144, 150, 255}, "beige": {226, 206, 170, 255},
+// room is a kind of rooms.
+type room string
+
+// anywhere are all kinds, in the order of AI2-THOR's numbers.
+var anywhere = []room{"kitchen", "living room", "bedroom", "bathroom"}
+
+// interior describes a kind of rooms.
+type interior struct {
+	Floor [2]rgb
+	Side  [2]float64 // shortest and longest wall in metres
+	// Furniture in the order of placement. A piece of Often is used with probability one half.
+	Always, Often []string
 }
-
-// room is a set of kinds of rooms.
-type room uint8
-
-const (
-	kitchen room = 1 << iota
-	living
-	bedroom
-	bathroom
-	anywhere = kitchen | living | bedroom | bathroom
-)
-
-var roomNames = map[room]string{kitchen: "kitchen", living: "living room", bedroom: "bedroom", bathroom: "bathroom"}
 
 // place is where an object can be placed.
-type place uint8
+type place string
 
 const (
-	onTop  place = iota // of furniture
-	onWall              // on the floor with its back to a wall
-	onFloor
+	onTop  place = "top"  // of furniture
+	onWall place = "wall" // on the floor with its back to a wall
 )
 
 // kind describes a type of objects as AI2-THOR names them.
 type kind struct {
-	name    string
-	w, h, d float64 // metres
-	place   place
-	rooms   room
-	top     float64 // height of a surface for other objects, 0 without one
-	tints   string  // possible colours
-	purpose string  // completes "something …"
-	look    string  // completes "the <colour> …"
-	parts   []part
+	Name    string
+	W, H, D float64 // metres
+	Place   place
+	Rooms   []room
+	Top     float64 // height of a surface for other objects, 0 without one
+	Tints   string  // possible colours
+	Purpose string  // completes "something …"
+	Look    string  // completes "the <colour> …"
+	Parts   []part
+}
+
+// footprint returns the width and depth of an object after quarter turns.
+func (k *kind) footprint(turns int) (w, d float64) {
+	if turns%2 != 0 {
+		return k.D, k.W
+	}
+	return k.W, k.D
 }
 
 //go:embed catalog.json
 var catalogJSON []byte
 
-// catalog has the objects of generated rooms in the order in which furnishing draws them.
-var catalog = words.Must(readCatalog(catalogJSON))
-
-// readCatalog reads kinds of objects: size is width, height and depth, and a part's box x0, y0, z0, x1, y1, z1.
-func readCatalog(data []byte) ([]kind, error) {
-	var list []struct {
-		Name, Place, Tints, Purpose, Look string
-		Size                              [3]float64
-		Top                               float64
-		Rooms                             []string
-		Parts                             []struct {
-			Form string
-			Box  [6]float64
-			Ink  ink
-		}
-	}
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, err
-	}
-	forms := map[string]rays.Form{"box": box, "tube": tube, "globe": globe}
-	places := map[string]place{"top": onTop, "wall": onWall, "floor": onFloor}
-	rooms := map[string]room{
-		"kitchen": kitchen, "living": living, "bedroom": bedroom, "bathroom": bathroom, "anywhere": anywhere,
-	}
-	var bad error
-	out := make([]kind, len(list))
-	for i, o := range list {
-		k := kind{name: o.Name, w: o.Size[0], h: o.Size[1], d: o.Size[2], place: named(&bad, places, o.Place), top: o.Top,
-			tints: o.Tints, purpose: o.Purpose, look: o.Look}
-		for _, r := range o.Rooms {
-			k.rooms |= named(&bad, rooms, r)
-		}
-		for _, p := range o.Parts {
-			b := p.Box
-			k.parts = append(k.parts, part{named(&bad, forms, p.Form), b[0], b[1], b[2], b[3], b[4], b[5], p.Ink})
-		}
-		out[i] = k
-	}
-	return out, bad
-}
-
-// named returns the value of a name, and sets bad if there is none.
-func named[T any](bad *error, all map[string]T, name string) T {
-	v, ok := all[name]
-	if !ok {
-		*bad = fmt.Errorf("navigation: catalog: %q, must be one of %v", name, slices.Sorted(maps.Keys(all)))
-	}
-	return v
-}
+// catalog is what generated rooms are made of.
+var catalog = func() (c struct {
+	Rooms   map[room]interior
+	Palette map[ink]rgb
+	Tints   map[string]rgb // the colours of objects
+	Objects []kind         // in the order in which furnishing draws them
+}) {
+	err := json.Unmarshal(catalogJSON, &c)
+	return words.Must(c, err)
+}()
 
 // kinds maps names to kinds.
 var kinds = func() map[string]*kind {
-	m := make(map[string]*kind, len(catalog))
-	for i := range catalog {
-		m[catalog[i].name] = &catalog[i]
+	m := make(map[string]*kind, len(catalog.Objects))
+	for i := range catalog.Objects {
+		m[catalog.Objects[i].Name] = &catalog.Objects[i]
 	}
 	return m
 }()
@@ -157,8 +109,8 @@ var kinds = func() map[string]*kind {
 // them: there must be exactly one of them in the room.
 func targetTypes() []string {
 	var names []string
-	for i := range catalog {
-		if name := catalog[i].name; len(roomsWith([]string{name})) > 0 {
+	for i := range catalog.Objects {
+		if name := catalog.Objects[i].Name; len(roomsWith([]string{name})) > 0 {
 			names = append(names, name)
 		}
 	}
@@ -175,9 +127,9 @@ func kindOf(name string) *kind {
 	h.Write([]byte(name))
 	n := h.Sum32()
 	colors := []string{"red", "green", "blue", "yellow", "orange", "purple", "pink", "white"}
-	k := &kind{name: name, w: 0.2, h: 0.2, d: 0.2, rooms: anywhere, tints: colors[n%uint32(len(colors))]}
-	k.parts = []part{{rays.Form(n >> 8 % 3), 0, 0, 0, 1, 1, 1, own}, {box, 0.2, 0.4, -0.02, 0.8, 0.6, 1.02, ownDark}}
-	return k
+	return &kind{Name: name, W: 0.2, H: 0.2, D: 0.2, Place: onTop, Rooms: anywhere, Tints: colors[n%uint32(len(colors))],
+		Parts: []part{{rays.Form(n >> 8 % 3), [6]float64{0, 0, 0, 1, 1, 1}, own},
+			{rays.Box, [6]float64{0.2, 0.4, -0.02, 0.8, 0.6, 1.02}, ownDark}}}
 }
 
 // Spoken returns a type as prompts write it, in words: GarbageCan becomes "garbage can".

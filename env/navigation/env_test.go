@@ -24,7 +24,7 @@ type hall struct{}
 func (hall) Len() int { return 3 }
 
 func (hall) At(i int) (Task, *Scene, error) {
-	s := newScene("hall", living, rays.V(-3, 0, -3), rays.V(3, 0, 3), rand.New(rand.NewPCG(1, 1)))
+	s := newScene("hall", "living room", rays.V(-3, 0, -3), rays.V(3, 0, 3), rand.New(rand.NewPCG(1, 1)))
 	s.addObject(kinds["Mug"], rays.V(0, 0.07, 2), 0, "red")
 	for z := -2.5; z < 2.5; z += 0.5 {
 		s.addObject(kinds["Safe"], rays.V(1.225, 0.25, z), 0, "gray")

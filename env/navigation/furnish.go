@@ -11,32 +11,14 @@ import (
 	"vagen/internal/rng"
 )
 
-// furniture lists the furniture of a kind of room, in the order of placement. Names
-// under often are optional: each is used with probability one half.
-var furniture = map[room]struct {
-	always, often []string
-	side          [2]float64 // shortest and longest wall in metres
-}{
-	kitchen: {[]string{"CounterTop", "CounterTop", "Fridge", "StoveBurner", "DiningTable"},
-		[]string{"Chair", "Chair", "GarbageCan", "HousePlant", "Box"}, [2]float64{4.2, 6.5}},
-	living: {[]string{"Sofa", "TVStand", "CoffeeTable", "SideTable"},
-		[]string{"Shelf", "ArmChair", "FloorLamp", "Desk", "HousePlant", "Footstool", "Safe", "GarbageCan", "Box"},
-		[2]float64{4.8, 7.5}},
-	bedroom: {[]string{"Bed", "Desk", "Dresser", "SideTable"},
-		[]string{"Chair", "Shelf", "FloorLamp", "LaundryHamper", "BasketBall", "Footstool", "GarbageCan", "Safe"},
-		[2]float64{4.4, 6.5}},
-	bathroom: {[]string{"Bathtub", "SinkCabinet", "Toilet"},
-		[]string{"LaundryHamper", "GarbageCan", "HousePlant", "SinkCabinet", "Box"}, [2]float64{3.8, 5.2}},
-}
-
 // generateRoom generates a room of a kind.
 func generateRoom(name string, kind room, r *rand.Rand) *Scene {
-	plan := furniture[kind]
+	plan := catalog.Rooms[kind]
 	side := func() float64 {
-		return math.Round((plan.side[0]+r.Float64()*(plan.side[1]-plan.side[0]))/gridSize) * gridSize
+		return math.Round((plan.Side[0]+r.Float64()*(plan.Side[1]-plan.Side[0]))/gridSize) * gridSize
 	}
 	s := newScene(name, kind, rays.Vec{}, rays.V(side(), 0, side()), r)
-	s.fill(plan.always, plan.often, r, func() bool { return true })
+	s.fill(plan.Always, plan.Often, r, func() bool { return true })
 	s.decorate(r)
 	return s
 }
@@ -58,7 +40,7 @@ func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
 				continue
 			}
 			before := s.mark()
-			s.addObject(k, center, turns, drawWord(r, k.tints))
+			s.addObject(k, center, turns, drawWord(r, k.Tints))
 			if s.connected() && ok() {
 				break
 			}
@@ -70,13 +52,10 @@ func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
 // drawPosition draws a position for a piece of furniture: with its back to a wall, or anywhere.
 func (s *Scene) drawPosition(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
 	turns = r.IntN(4)
-	w, d := k.w, k.d
-	if turns%2 != 0 {
-		w, d = d, w
-	}
+	w, d := k.footprint(turns)
 	along := func(lo, hi, size float64) float64 { return lo + size/2 + r.Float64()*(hi-lo-size) }
-	center = rays.V(along(s.lo.X, s.hi.X, w), k.h/2, along(s.lo.Z, s.hi.Z, d))
-	if k.place == onWall {
+	center = rays.V(along(s.lo.X, s.hi.X, w), k.H/2, along(s.lo.Z, s.hi.Z, d))
+	if k.Place == onWall {
 		const gap = 0.01
 		switch turns { // the front faces away from the wall
 		case 0:
@@ -94,10 +73,7 @@ func (s *Scene) drawPosition(k *kind, r *rand.Rand) (center rays.Vec, turns int)
 
 // fits reports whether a piece is inside the room and does not touch others.
 func (s *Scene) fits(k *kind, center rays.Vec, turns int) bool {
-	w, d := k.w, k.d
-	if turns%2 != 0 {
-		w, d = d, w
-	}
+	w, d := k.footprint(turns)
 	if center.X-w/2 < s.lo.X || center.X+w/2 > s.hi.X || center.Z-d/2 < s.lo.Z || center.Z+d/2 > s.hi.Z {
 		return false
 	}
@@ -146,8 +122,8 @@ func (s *Scene) connected() bool {
 // decorate puts objects on furniture, each type at most once.
 func (s *Scene) decorate(r *rand.Rand) {
 	var things []*kind
-	for i := range catalog {
-		if k := &catalog[i]; k.place == onTop && k.rooms&s.room != 0 && s.count(k.name) == 0 {
+	for i := range catalog.Objects {
+		if k := &catalog.Objects[i]; k.Place == onTop && slices.Contains(k.Rooms, s.room) && s.count(k.Name) == 0 {
 			things = append(things, k)
 		}
 	}
@@ -155,11 +131,11 @@ func (s *Scene) decorate(r *rand.Rand) {
 	for i, n := 0, len(s.objects); i < n; i++ {
 		under := s.objects[i]
 		k := kindOf(under.Type)
-		if k.top == 0 {
+		if k.Top == 0 {
 			continue
 		}
 		for range 1 + r.IntN(3) {
-			if things = s.putOnSurface(things, under, k.top, r); len(things) == 0 {
+			if things = s.putOnSurface(things, under, k.Top, r); len(things) == 0 {
 				return
 			}
 		}
@@ -170,18 +146,15 @@ func (s *Scene) decorate(r *rand.Rand) {
 func (s *Scene) putOnSurface(things []*kind, under Object, top float64, r *rand.Rand) []*kind {
 	for i, k := range things {
 		turns := s.outward(under)
-		w, d := k.w, k.d
-		if turns%2 != 0 {
-			w, d = d, w
-		}
+		w, d := k.footprint(turns)
 		free := [2]float64{under.Size[0] - w - 0.06, under.Size[2] - d - 0.06}
 		if free[0] < 0 || free[1] < 0 {
 			continue
 		}
 		for range 12 {
-			at := rays.V(under.Center[0]+(r.Float64()-0.5)*free[0], top+k.h/2, under.Center[2]+(r.Float64()-0.5)*free[1])
+			at := rays.V(under.Center[0]+(r.Float64()-0.5)*free[0], top+k.H/2, under.Center[2]+(r.Float64()-0.5)*free[1])
 			if s.free(at, w, d, 0.03, top-0.05) {
-				s.addObject(k, at, turns, drawWord(r, k.tints))
+				s.addObject(k, at, turns, drawWord(r, k.Tints))
 				return slices.Delete(slices.Clone(things), i, i+1)
 			}
 		}
@@ -214,7 +187,7 @@ func substituteScene(name string, tasks []Task) (*Scene, error) {
 	for _, t := range tasks {
 		k := kindOf(t.TargetType)
 		cover(t.Start.Position.X, t.Start.Position.Z, 1+r.Float64())
-		cover(t.Target.X, t.Target.Z, max(k.w, k.d)/2+0.05+0.5*r.Float64())
+		cover(t.Target.X, t.Target.Z, max(k.W, k.D)/2+0.05+0.5*r.Float64())
 	}
 	if hi.X-lo.X > maxSpan || hi.Z-lo.Z > maxSpan {
 		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks span %.1f by %.1f m, must be at most %d", ErrTask, name,
@@ -245,8 +218,8 @@ func substituteScene(name string, tasks []Task) (*Scene, error) {
 	others := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return s.count(n) > 0 })
 	}
-	plan := furniture[kind]
-	s.fill(others(plan.always), others(plan.often), r, solvable)
+	plan := catalog.Rooms[kind]
+	s.fill(others(plan.Always), others(plan.Often), r, solvable)
 	s.decorate(r)
 	return s, nil
 }
@@ -256,17 +229,9 @@ func substituteScene(name string, tasks []Task) (*Scene, error) {
 func substituteKind(name string, r *rand.Rand) room {
 	var n int
 	if _, err := fmt.Sscanf(name, "FloorPlan%d", &n); err == nil {
-		switch {
-		case n < 200:
-			return kitchen
-		case n < 300:
-			return living
-		case n < 400:
-			return bedroom
-		}
-		return bathroom
+		return anywhere[min(max(n/100-1, 0), 3)]
 	}
-	return []room{kitchen, living, bedroom, bathroom}[r.IntN(4)]
+	return anywhere[r.IntN(4)]
 }
 
 // placeTarget puts the target of a task at the task's position, on a block if it would
@@ -274,15 +239,16 @@ func substituteKind(name string, r *rand.Rand) room {
 // body last: it is then visible but can be walked through.
 func (s *Scene) placeTarget(t Task, r *rand.Rand, ok func() bool) {
 	k := kindOf(t.TargetType)
-	center := rays.V(t.Target.X, max(t.Target.Y, k.h/2), t.Target.Z)
-	tint := drawWord(r, k.tints)
-	bottom := center.Y - k.h/2
+	center := rays.V(t.Target.X, max(t.Target.Y, k.H/2), t.Target.Z)
+	tint := drawWord(r, k.Tints)
+	bottom := center.Y - k.H/2
 	for _, width := range []float64{0.6, 0.4, 0.25} {
 		if bottom < 0.15 || bottom > 1.2 {
 			break
 		}
-		base := kind{name: "Block", w: max(width, k.w+0.02), h: bottom, d: max(width, k.d+0.02), tints: "beige",
-			parts: []part{{box, 0, 0, 0, 1, 0.95, 1, own}, {box, -0.01, 0.95, -0.01, 1.01, 1, 1.01, ownDark}}}
+		base := kind{Name: "Block", W: max(width, k.W+0.02), H: bottom, D: max(width, k.D+0.02), Tints: "beige",
+			Parts: []part{{rays.Box, [6]float64{0, 0, 0, 1, 0.95, 1}, own},
+				{rays.Box, [6]float64{-0.01, 0.95, -0.01, 1.01, 1, 1.01}, ownDark}}}
 		before := s.mark()
 		s.addObject(&base, rays.V(center.X, bottom/2, center.Z), 0, "beige")
 		if ok() {

@@ -146,22 +146,18 @@ func generate(split string, i int, targets []string) (generated, error) {
 // roomsWith returns the kinds of rooms that may have a target of one of the given types, all
 // kinds if there are none.
 func roomsWith(targets []string) []room {
-	all := []room{kitchen, living, bedroom, bathroom}
-	if len(targets) == 0 {
-		return all
-	}
-	return slices.DeleteFunc(all, func(r room) bool {
-		return !slices.ContainsFunc(targets, r.mayHaveOne)
+	return slices.DeleteFunc(slices.Clone(anywhere), func(r room) bool {
+		return len(targets) > 0 && !slices.ContainsFunc(targets, r.mayHaveOne)
 	})
 }
 
 // mayHaveOne reports whether rooms of a kind may contain exactly one object of a type.
 func (r room) mayHaveOne(name string) bool {
-	plan, k := furniture[r], kindOf(name)
-	if i := slices.Index(plan.always, name); i >= 0 {
-		return !slices.Contains(plan.always[i+1:], name)
+	plan, k := catalog.Rooms[r], kindOf(name)
+	if i := slices.Index(plan.Always, name); i >= 0 {
+		return !slices.Contains(plan.Always[i+1:], name)
 	}
-	return slices.Contains(plan.often, name) || k.place == onTop && k.rooms&r != 0
+	return slices.Contains(plan.Often, name) || k.Place == onTop && slices.Contains(k.Rooms, r)
 }
 
 // chooseTask chooses a target that is unique in its type, and a start.

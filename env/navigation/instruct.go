@@ -7,11 +7,10 @@ import (
 
 // instruction writes the instruction of a task in a style.
 func instruction(style string, k *kind, tint string, where room, r *rand.Rand) string {
-	name := Spoken(k.name)
+	name := Spoken(k.Name)
 	fill := func(patterns ...string) string {
-		return strings.NewReplacer("NAME", name, "PURPOSE", k.purpose, "COLOR", tint, "LOOK", k.look, "ROOM",
-			roomNames[where]).
-			Replace(patterns[r.IntN(len(patterns))])
+		return strings.NewReplacer("NAME", name, "PURPOSE", k.Purpose, "COLOR", tint, "LOOK", k.Look, "ROOM",
+			string(where)).Replace(patterns[r.IntN(len(patterns))])
 	}
 	go1 := []string{"Go to the NAME and stop as close to it as you can.",
 		"Find the NAME in this ROOM and stand right beside it.", "Please walk up to the NAME."}

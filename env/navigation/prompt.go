@@ -84,27 +84,16 @@ func (e *Env) ownNext(view string, done []string, earned float64) string {
 	if e.o.Prompt == options.Brief {
 		return e.brief(view)
 	}
-	repeat := e.o.LayoutOf(e.o.Rules) == env.Legacy
-	var b strings.Builder
-	b.WriteString("Actions made: ")
-	b.WriteString(words.List(done))
-	b.WriteString(". " + e.feedback() + " This turn earned ")
-	b.WriteString(strconv.FormatFloat(earned, 'g', 6, 64))
+	text := "Actions made: " + words.List(done) + ". " + e.feedback() + " This turn earned " +
+		strconv.FormatFloat(earned, 'g', 6, 64)
 	if e.arrived() {
-		b.WriteString("; you are there")
+		text += "; you are there"
 	}
-	b.WriteString(". This is what you see now:\n")
-	b.WriteString(view)
-	if repeat {
-		b.WriteString("\nYour task: ")
-		b.WriteString(env.WithoutMarks(e.task.Instruction))
+	text += ". This is what you see now:\n" + view
+	if e.o.LayoutOf(e.o.Rules) == env.Legacy {
+		return text + "\nYour task: " + env.WithoutMarks(e.task.Instruction) + "\nWhat do you do?\n" + e.FormatText()
 	}
-	b.WriteString("\nWhat do you do?")
-	if repeat {
-		b.WriteByte('\n')
-		b.WriteString(e.FormatText())
-	}
-	return b.String()
+	return text + "\nWhat do you do?"
 }
 
 // ownFormat is the instruction about the response's format.

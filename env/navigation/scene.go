@@ -38,7 +38,7 @@ type Scene struct {
 	objects []Object
 	solids  []rays.Solid
 	colors  [4]color.RGBA // walls: north, east, south, west
-	floor   [2]color.RGBA
+	floor   [2]rgb
 
 	cols, rows int
 	blocked    []bool // cell (col, row) by row·cols + col: the agent can't stand there
@@ -46,17 +46,14 @@ type Scene struct {
 
 // newScene returns an empty room.
 func newScene(name string, kind room, lo, hi rays.Vec, r *rand.Rand) *Scene {
-	s := &Scene{name: name, room: kind, lo: rays.V(lo.X, 0, lo.Z), hi: rays.V(hi.X, wallHeight, hi.Z)}
+	s := &Scene{name: name, room: kind, lo: rays.V(lo.X, 0, lo.Z), hi: rays.V(hi.X, wallHeight, hi.Z),
+		floor: catalog.Rooms[kind].Floor}
 	base := [][3]uint8{{214, 206, 190}, {196, 208, 214}, {208, 200, 210}, {202, 212, 196}}[r.IntN(4)]
 	// Each wall has its own shade, so that pictures show the direction of view.
 	for i, shift := range [4]int{8, -14, -30, -4} {
 		part := func(c uint8) uint8 { return uint8(min(max(int(c)+shift, 0), 255)) }
 		s.colors[i] = color.RGBA{part(base[0]), part(base[1]), part(base[2]), 255}
 	}
-	s.floor = map[room][2]color.RGBA{
-		kitchen: {{208, 200, 186, 255}, {178, 170, 158, 255}}, living: {{170, 126, 84, 255}, {152, 110, 72, 255}},
-		bedroom: {{156, 150, 172, 255}, {140, 134, 156, 255}}, bathroom: {{176, 202, 212, 255}, {146, 176, 190, 255}},
-	}[kind]
 	s.cols, s.rows = int(math.Ceil((s.hi.X-s.lo.X)/gridSize)), int(math.Ceil((s.hi.Z-s.lo.Z)/gridSize))
 	s.blocked = make([]bool, s.cols*s.rows)
 	for row := range s.rows {
@@ -98,20 +95,17 @@ func (s *Scene) clear(x0, z0, x1, z1 float64) bool {
 // addObject adds an object with its centre at center, turned clockwise by a number of quarter
 // turns. At 0 its front, the side of greatest depth, faces north.
 func (s *Scene) addObject(k *kind, center rays.Vec, turns int, tint string) {
-	w, d := k.w, k.d
-	if turns%2 != 0 {
-		w, d = d, w
-	}
-	lo := rays.V(center.X-w/2, center.Y-k.h/2, center.Z-d/2)
-	o := Object{Type: k.name, Color: tint, Center: [3]float64{center.X, center.Y, center.Z}, Size: [3]float64{w, k.h, d},
-		ID: fmt.Sprintf("%s|%+06.2f|%+06.2f|%+06.2f", k.name, center.X, center.Y, center.Z)}
-	for _, p := range k.parts {
+	w, d := k.footprint(turns)
+	lo := rays.V(center.X-w/2, center.Y-k.H/2, center.Z-d/2)
+	o := Object{Type: k.Name, Color: tint, Center: [3]float64{center.X, center.Y, center.Z}, Size: [3]float64{w, k.H, d},
+		ID: fmt.Sprintf("%s|%+06.2f|%+06.2f|%+06.2f", k.Name, center.X, center.Y, center.Z)}
+	for _, p := range k.Parts {
 		x0, z0, x1, z1 := turned(p, turns)
-		s.solids = append(s.solids, rays.Solid{Form: p.form, Color: p.ink.of(tint), Object: len(s.objects),
-			Lo: rays.V(lo.X+x0*w, lo.Y+p.y0*k.h, lo.Z+z0*d), Hi: rays.V(lo.X+x1*w, lo.Y+p.y1*k.h, lo.Z+z1*d)})
+		s.solids = append(s.solids, rays.Solid{Form: p.Form, Color: p.Ink.of(tint), Object: len(s.objects),
+			Lo: rays.V(lo.X+x0*w, lo.Y+p.Box[1]*k.H, lo.Z+z0*d), Hi: rays.V(lo.X+x1*w, lo.Y+p.Box[4]*k.H, lo.Z+z1*d)})
 	}
 	s.objects = append(s.objects, o)
-	if lo.Y+k.h > lowestBlock && k.w*k.d > 0.04 && lo.Y < 1.5 {
+	if lo.Y+k.H > lowestBlock && k.W*k.D > 0.04 && lo.Y < 1.5 {
 		s.block(lo.X, lo.Z, lo.X+w, lo.Z+d)
 	}
 }
@@ -119,7 +113,7 @@ func (s *Scene) addObject(k *kind, center rays.Vec, turns int, tint string) {
 // turned returns the footprint of a part after quarter turns clockwise, seen from
 // above.
 func turned(p part, turns int) (x0, z0, x1, z1 float64) {
-	x0, z0, x1, z1 = p.x0, p.z0, p.x1, p.z1
+	x0, z0, x1, z1 = p.Box[0], p.Box[2], p.Box[3], p.Box[5]
 	for range (turns%4 + 4) % 4 {
 		x0, z0, x1, z1 = z0, 1-x1, z1, 1-x0
 	}
@@ -128,14 +122,14 @@ func turned(p part, turns int) (x0, z0, x1, z1 float64) {
 
 // of returns the colour of an ink on an object of a tint.
 func (i ink) of(tint string) color.RGBA {
-	c := tints[tint]
+	c := catalog.Tints[tint].RGBA
 	switch i {
 	case own:
 		return c
 	case ownDark:
 		return color.RGBA{uint8(float64(c.R) * 0.7), uint8(float64(c.G) * 0.7), uint8(float64(c.B) * 0.7), 255}
 	}
-	return palette[i]
+	return catalog.Palette[i].RGBA
 }
 
 // block marks the cells where the agent would touch a rectangle.

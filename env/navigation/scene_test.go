@@ -135,28 +135,32 @@ func TestAgentsStartWithTheViewOfTheOriginalsFiles(t *testing.T) {
 }
 
 func TestEveryKindHasWhatItNeeds(t *testing.T) {
-	for _, k := range catalog {
-		require.NotEmpty(t, k.parts, k.name)
-		require.NotEmpty(t, k.purpose, k.name)
-		require.NotEmpty(t, k.look, k.name)
-		require.NotZero(t, k.rooms, k.name)
-		require.Positive(t, k.w*k.h*k.d, k.name)
-		for _, tint := range strings.Fields(k.tints) {
-			require.Contains(t, tints, tint, k.name)
+	for _, k := range catalog.Objects {
+		require.NotEmpty(t, k.Parts, k.Name)
+		require.NotEmpty(t, k.Purpose, k.Name)
+		require.NotEmpty(t, k.Look, k.Name)
+		require.NotEmpty(t, k.Rooms, k.Name)
+		for _, r := range k.Rooms {
+			require.Contains(t, catalog.Rooms, r, k.Name)
 		}
-		for _, p := range k.parts {
-			require.True(t, p.x0 < p.x1 && p.y0 < p.y1 && p.z0 < p.z1, "%s: %v", k.name, p)
-			_, known := palette[p.ink]
-			require.True(t, known || p.ink == own || p.ink == ownDark, k.name)
+		require.Contains(t, []place{onTop, onWall, "floor"}, k.Place, k.Name)
+		require.Positive(t, k.W*k.H*k.D, k.Name)
+		for _, tint := range strings.Fields(k.Tints) {
+			require.Contains(t, catalog.Tints, tint, k.Name)
+		}
+		for _, p := range k.Parts {
+			require.True(t, p.Box[0] < p.Box[3] && p.Box[1] < p.Box[4] && p.Box[2] < p.Box[5], "%s: %v", k.Name, p)
+			_, known := catalog.Palette[p.Ink]
+			require.True(t, known || p.Ink == own || p.Ink == ownDark, k.Name)
 		}
 	}
-	for room, plan := range furniture {
-		for _, name := range slices.Concat(plan.always, plan.often) {
-			require.Contains(t, kinds, name, "%d", room)
+	for room, plan := range catalog.Rooms {
+		for _, name := range slices.Concat(plan.Always, plan.Often) {
+			require.Contains(t, kinds, name, room)
 		}
 	}
 	require.Equal(t, kindOf("Quux"), kindOf("Quux"))
-	require.NotEqual(t, kindOf("Quux").parts, kindOf("Quuy").parts)
+	require.NotEqual(t, kindOf("Quux").Parts, kindOf("Quuy").Parts)
 	for name, want := range map[string]string{"GarbageCan": "garbage can", "TVStand": "tv stand", "CD": "cd",
 		"Bed": "bed"} {
 		require.Equal(t, want, Spoken(name))
@@ -165,7 +169,7 @@ func TestEveryKindHasWhatItNeeds(t *testing.T) {
 
 // Without furniture the shortest path has the expected length.
 func TestRoutesAreShortest(t *testing.T) {
-	s := newScene("empty", living, rays.Vec{}, rays.V(8, 0, 8), rand.New(rand.NewPCG(1, 1)))
+	s := newScene("empty", "living room", rays.Vec{}, rays.V(8, 0, 8), rand.New(rand.NewPCG(1, 1)))
 	for _, c := range []struct{ tx, tz, step, near, want float64 }{
 		{6.05, 1.05, 0.5, 0.1, 10}, {1.05, 6.05, 0.5, 0.1, 10}, {5.05, 5.05, 0.5, 0.1, 16}, {4.05, 1.05, 0.5, 1, 4},
 		{1.05, 1.05, 0.5, 0, 0}, {4.05, 5.05, 0.5, 1, 12},
@@ -187,8 +191,8 @@ func TestRoutesAreShortest(t *testing.T) {
 }
 
 func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
-	s := newScene("empty", living, rays.V(-4, 0, -4), rays.V(4, 0, 4), rand.New(rand.NewPCG(1, 1)))
-	s.addObject(&kind{name: "Ball", w: 0.4, h: 0.4, d: 0.4, parts: []part{{globe, 0, 0, 0, 1, 1, 1, own}}},
+	s := newScene("empty", "living room", rays.V(-4, 0, -4), rays.V(4, 0, 4), rand.New(rand.NewPCG(1, 1)))
+	s.addObject(&kind{Name: "Ball", W: 0.4, H: 0.4, D: 0.4, Parts: []part{{rays.Globe, [6]float64{0, 0, 0, 1, 1, 1}, own}}},
 		rays.V(1, 1.2, 2), 0, "red")
 	reds := func(x, z, yaw, horizon float64) (n int, cx, cy float64) {
 		img := s.Render(x, z, yaw, horizon, 100, 200)
@@ -229,7 +233,7 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 }
 
 func TestCamerasSeeWhatIsNotHidden(t *testing.T) {
-	s := newScene("empty", living, rays.V(-4, 0, -4), rays.V(4, 0, 14), rand.New(rand.NewPCG(1, 1)))
+	s := newScene("empty", "living room", rays.V(-4, 0, -4), rays.V(4, 0, 14), rand.New(rand.NewPCG(1, 1)))
 	s.addObject(kinds["Mug"], rays.V(0, 1, 2), 0, "red")
 	s.addObject(kinds["Mug"], rays.V(0, 1, 11), 0, "red")
 	eye := rays.Eye{At: rays.V(0, eyeHeight, 0), Yaw: 0, Pitch: 0, FOV: 100}

@@ -49,14 +49,7 @@ const (
 // either side, right and left up to 135.
 func (a Agent) direction(x, z float64) string {
 	ax, az := a.Position()
-	angle := math.Mod(math.Atan2(x-ax, z-az)*180/math.Pi-a.Yaw(), 360)
-	if angle < 0 {
-		angle += 360
-	}
-	if angle > 180 {
-		angle -= 360
-	}
-	switch {
+	switch angle := math.Remainder(math.Atan2(x-ax, z-az)*180/math.Pi-a.Yaw(), 360); {
 	case angle >= -45 && angle <= 45:
 		return toAhead
 	case angle > 45 && angle <= 135:

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"vagen/env"
 	"vagen/internal/jsontext"
@@ -163,15 +162,8 @@ type sampled struct {
 func (s sampled) Len() int                       { return (s.TaskSet.Len() + s.every - 1) / s.every }
 func (s sampled) At(i int) (Task, *Scene, error) { return s.TaskSet.At(i * s.every) }
 
-// readSets caches the task sets of files, because the environments of a run share them.
-var readSets sync.Map // fileKey → func() (TaskSet, error)
-
-// fileKey differs when a file has changed.
-type fileKey struct {
-	path    string
-	size    int64
-	changed time.Time
-}
+// readSets has the task sets of files, because the environments of a run share them.
+var readSets regular.Cache[TaskSet]
 
 // taskSet returns the tasks that the options name.
 func (o *Options) taskSet() (TaskSet, error) {
@@ -197,16 +189,7 @@ func (o *Options) source() (TaskSet, error) {
 		}
 		path = filepath.Join(path, o.EvalSet+".json")
 	}
-	key := fileKey{path: path}
-	if info, err := os.Stat(path); err == nil {
-		key.size, key.changed = info.Size(), info.ModTime()
-	}
-	read, _ := readSets.LoadOrStore(key, sync.OnceValues(func() (TaskSet, error) { return ReadTasks(path) }))
-	set, err := read.(func() (TaskSet, error))()
-	if err != nil {
-		readSets.Delete(key) // retry next time
-	}
-	return set, err
+	return readSets.Get(path, ReadTasks)
 }
 
 // generatedName parses the name of a generated scene.

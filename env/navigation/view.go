@@ -38,7 +38,7 @@ func (s *Scene) wall(from, dir rays.Vec) (t float64, rgb color.RGBA, surface int
 	case 4:
 		const tile = 0.5
 		i := (int(math.Floor(p.X/tile)) + int(math.Floor(p.Z/tile))) & 1
-		return t, rays.Lit(s.floor[i], rays.Vec{Y: 1}, away), int32(i) + 1
+		return t, rays.Lit(s.floor[i].RGBA, rays.Vec{Y: 1}, away), int32(i) + 1
 	case 5:
 		return t, rays.Lit(color.RGBA{240, 240, 236, 255}, rays.Vec{Y: 0.5}, away), 4
 	}
@@ -49,7 +49,7 @@ func (s *Scene) wall(from, dir rays.Vec) (t float64, rgb color.RGBA, surface int
 	}
 	switch seam := math.Abs(along - math.Round(along)); {
 	case p.Y < 0.1:
-		c, part = palette["cream"], 1
+		c, part = catalog.Palette["cream"].RGBA, 1
 	case seam < 0.012:
 		c, part = color.RGBA{c.R - 26, c.G - 26, c.B - 26, 255}, 2
 	}

@@ -69,7 +69,7 @@ var turnShare, stepsPerSide = 0.35, 1.7
 func (g *generator) carve(rows, cols int) []byte {
 	fixed := make([]byte, rows*cols)
 	direction := g.python.Below(4)
-	at := Cell{1 + int(g.python.Below(uint32(rows-1))), 1 + int(g.python.Below(uint32(cols-1)))}
+	at := Cell{1 + int(g.python.Below(uint64(rows-1))), 1 + int(g.python.Below(uint64(cols-1)))}
 	for range int(stepsPerSide * float64(rows+cols)) {
 		if g.python.Float64() < turnShare {
 			direction = g.python.Below(4)
@@ -144,7 +144,7 @@ func (g *generator) movePlayerAtRandom(r *Room) {
 		if len(ways) == 0 {
 			return
 		}
-		r.player = ways[g.python.Below(uint32(len(ways)))]
+		r.player = ways[g.python.Below(uint64(len(ways)))]
 		been = append(been, r.player)
 		if g.python.Float64() > 0.5 {
 			return

@@ -1,6 +1,10 @@
 package svg
 
-import "image"
+import (
+	"image"
+
+	"vagen/internal/imagefile"
+)
 
 // Thresholds on the gradient magnitude |dx| + |dy|.
 const (
@@ -25,24 +29,12 @@ func edgesIn(img image.Image) []bool {
 
 // luma returns the grey values (19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶.
 func luma(img image.Image) (gray []uint8, w, h int) {
-	b := img.Bounds()
-	w, h = b.Dx(), b.Dy()
-	gray = make([]uint8, 0, w*h)
-	of := func(r, g, b uint32) uint8 { return uint8((19595*r + 38470*g + 7471*b + 1<<15) >> 16) }
-	if rgba, ok := img.(*image.RGBA); ok {
-		for y := range h {
-			row := rgba.Pix[rgba.PixOffset(b.Min.X, b.Min.Y+y):]
-			for x := range w {
-				gray = append(gray, of(uint32(row[4*x]), uint32(row[4*x+1]), uint32(row[4*x+2])))
-			}
-		}
-		return gray, w, h
-	}
-	for y := b.Min.Y; y < b.Max.Y; y++ {
-		for x := b.Min.X; x < b.Max.X; x++ {
-			red, green, blue, _ := img.At(x, y).RGBA()
-			gray = append(gray, of(red>>8, green>>8, blue>>8))
-		}
+	p := imagefile.NRGBA(img)
+	w, h = p.Rect.Dx(), p.Rect.Dy()
+	gray = make([]uint8, w*h)
+	for i := range gray {
+		rgb := p.Pix[4*i:][:3]
+		gray[i] = uint8((19595*uint32(rgb[0]) + 38470*uint32(rgb[1]) + 7471*uint32(rgb[2]) + 1<<15) >> 16)
 	}
 	return gray, w, h
 }

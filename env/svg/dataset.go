@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"vagen/env"
 	"vagen/internal/jsontext"
@@ -57,7 +56,7 @@ func (d *Dataset) Pick(seed int64) Sample {
 	}
 	var stream numpyrand.MT19937
 	stream.SeedPython(seed)
-	return d.samples[stream.Below(uint32(len(d.samples)))]
+	return d.samples[stream.Below(uint64(len(d.samples)))]
 }
 
 //go:embed icons/*.svg
@@ -161,20 +160,10 @@ func (o *Options) source() (string, error) {
 	return "", fmt.Errorf("svg: option %q: %w: none of %q exists", "data_dir", ErrDataset, places)
 }
 
-// loaded caches data sets, which the environments of a run share.
-var loaded struct {
-	sync.Mutex
-	sets map[loadKey]*Dataset
-}
+// loaded has the data sets of files and folders, which the environments of a run share.
+var loaded regular.Cache[*Dataset]
 
-type loadKey struct {
-	path    string
-	size    int64
-	changed time.Time
-}
-
-// dataset returns the data of the options, from the cache if the file or folder has not
-// changed since it was loaded.
+// dataset returns the data of the options.
 func (o *Options) dataset() (*Dataset, error) {
 	if o.DataDir == "" {
 		return Icons(), nil
@@ -183,23 +172,5 @@ func (o *Options) dataset() (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, fmt.Errorf("svg: %w: %w", ErrDataset, err)
-	}
-	key := loadKey{name, info.Size(), info.ModTime()}
-	loaded.Lock()
-	defer loaded.Unlock()
-	if d := loaded.sets[key]; d != nil {
-		return d, nil
-	}
-	d, err := load(name)
-	if err != nil {
-		return nil, err
-	}
-	if loaded.sets == nil {
-		loaded.sets = make(map[loadKey]*Dataset)
-	}
-	loaded.sets[key] = d
-	return d, nil
+	return loaded.Get(name, load)
 }

@@ -3,6 +3,8 @@ package svg
 import (
 	"image"
 	"math"
+
+	"vagen/internal/imagefile"
 )
 
 // levels is the number of times that perceptual halves the pictures.
@@ -37,21 +39,11 @@ func pyramidOf(img image.Image) []ink {
 }
 
 func inkOf(img image.Image) ink {
-	b := img.Bounds()
-	k := ink{w: b.Dx(), h: b.Dy(), v: make([]float32, 3*b.Dx()*b.Dy())}
-	rgba, fast := img.(*image.RGBA)
-	i := 0
-	for y := b.Min.Y; y < b.Max.Y; y++ {
-		for x := b.Min.X; x < b.Max.X; x++ {
-			if fast {
-				p := rgba.Pix[rgba.PixOffset(x, y):][:3]
-				k.v[i], k.v[i+1], k.v[i+2] = float32(255-p[0])/255, float32(255-p[1])/255, float32(255-p[2])/255
-			} else {
-				red, green, blue, _ := img.At(x, y).RGBA()
-				k.v[i], k.v[i+1], k.v[i+2] = 1-float32(red)/0xffff, 1-float32(green)/0xffff, 1-float32(blue)/0xffff
-			}
-			i += 3
-		}
+	p := imagefile.NRGBA(img)
+	k := ink{w: p.Rect.Dx(), h: p.Rect.Dy(), v: make([]float32, 0, 3*len(p.Pix)/4)}
+	for i := 0; i < len(p.Pix); i += 4 {
+		rgb := p.Pix[i : i+3]
+		k.v = append(k.v, float32(255-rgb[0])/255, float32(255-rgb[1])/255, float32(255-rgb[2])/255)
 	}
 	return k
 }

@@ -83,18 +83,10 @@ func (e *Env) attemptText(code string, earned float64) string {
 func unmarked(code string) string { return strings.ReplaceAll(code, env.ImageMark, "<image/>") }
 
 func (e *Env) ownLater(code string, earned float64) string {
-	var b strings.Builder
+	shown := "Your document was " + unmarked(code) + "\nIt draws:\n"
 	if code == "" {
-		b.WriteString("There was no valid SVG document in your answer, so the sheet is empty:\n")
-	} else {
-		b.WriteString("Your document was ")
-		b.WriteString(unmarked(code))
-		b.WriteString("\nIt draws:\n")
+		shown = "There was no valid SVG document in your answer, so the sheet is empty:\n"
 	}
-	b.WriteString(env.ImageMark)
-	b.WriteString("\nThis turn earned ")
-	b.WriteString(strconv.FormatFloat(earned, 'f', 4, 64))
-	b.WriteString(". Correct the document so that it comes closer to the picture.\n")
-	b.WriteString(e.FormatText())
-	return b.String()
+	return shown + env.ImageMark + "\nThis turn earned " + strconv.FormatFloat(earned, 'f', 4, 64) +
+		". Correct the document so that it comes closer to the picture.\n" + e.FormatText()
 }

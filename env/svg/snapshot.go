@@ -7,12 +7,12 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"image"
-	"image/draw"
 	"io"
 	"slices"
 
 	"vagen/env"
 	"vagen/env/internal/snapshot"
+	"vagen/internal/imagefile"
 )
 
 var _ env.Snapshotter = (*Env)(nil)
@@ -79,14 +79,12 @@ func deflate(im image.Image) ([]byte, error) {
 	if im == nil {
 		return nil, nil
 	}
-	rgba := image.NewRGBA(image.Rect(0, 0, pictureSize, pictureSize))
-	draw.Draw(rgba, rgba.Rect, im, im.Bounds().Min, draw.Src)
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestSpeed)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.Write(rgba.Pix); err != nil {
+	if _, err := w.Write(imagefile.NRGBA(im).Pix); err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {

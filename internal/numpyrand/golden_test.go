@@ -79,7 +79,7 @@ func TestStreamsEqualTheOriginals(t *testing.T) {
 			if o.Op == "random" {
 				return m.Float64()
 			}
-			return float64(m.Below(o.N))
+			return float64(m.Below(uint64(o.N)))
 		}
 	})
 	replay("numpy legacy", file.Numpy, func(seed int64) func(op) float64 {
@@ -108,7 +108,7 @@ func TestBoundedDrawsStayInRange(t *testing.T) {
 			if x := g.IntN(n); x >= n {
 				t.Fatalf("IntN(%d) = %d", n, x)
 			}
-			if x := m.Below(n); x >= n {
+			if x := m.Below(uint64(n)); x >= uint64(n) {
 				t.Fatalf("Below(%d) = %d", n, x)
 			}
 			if x := m.RandInt(n); x >= n {

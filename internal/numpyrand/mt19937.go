@@ -97,13 +97,19 @@ func (m *MT19937) Float64() float64 {
 // Below returns a uniform integer in [0, n) as random.randrange and
 // random.choice do: the top bits of a draw, as many as n has, drawn again while
 // they reach n. It panics for n = 0, as any such draw must.
-func (m *MT19937) Below(n uint32) uint32 {
+func (m *MT19937) Below(n uint64) uint64 {
 	if n == 0 {
 		panic("numpyrand: Below(0)")
 	}
-	shift := 32 - bits.Len32(n)
+	k := bits.Len64(n)
 	for {
-		if x := m.Uint32() >> shift; x < n {
+		x := uint64(m.Uint32())
+		if k <= 32 {
+			x >>= 32 - k
+		} else {
+			x |= uint64(m.Uint32()>>(64-k)) << 32
+		}
+		if x < n {
 			return x
 		}
 	}

@@ -2,8 +2,10 @@
 package rays
 
 import (
+	"fmt"
 	"image/color"
 	"math"
+	"slices"
 )
 
 // Vec is a position or direction in metres: X to the right of an eye without yaw, Y up,
@@ -29,6 +31,16 @@ const (
 	Tube       // upright, round or oval
 	Globe      // a ball, or an egg
 )
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *Form) UnmarshalText(text []byte) error {
+	i := slices.Index([]string{"box", "tube", "globe"}, string(text))
+	if i < 0 {
+		return fmt.Errorf("rays: form %q, must be box, tube or globe", text)
+	}
+	*f = Form(i)
+	return nil
+}
 
 // Solid is a form that fills the box from Lo to Hi, turned by Yaw degrees around
 // the upright axis through its middle, clockwise seen from above.

@@ -2,6 +2,7 @@ package draw
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -72,11 +73,13 @@ func (r *rule) matches(n *node) (ok bool, looks int) {
 // sheet is a style sheet: rules in order of increasing weight.
 type sheet []rule
 
+var comment = regexp.MustCompile(`(?s)/\*.*?(?:\*/|$)`)
+
 // parseSheet reads the rules of a style sheet. At-rules and selectors other than
 // names, ids, classes and nesting are passed over.
 func parseSheet(text string, limit int) sheet {
 	var s sheet
-	text = uncomment(text)
+	text = comment.ReplaceAllString(text, "")
 	for len(s) < limit {
 		head, rest, ok := strings.Cut(text, "{")
 		if !ok {
@@ -93,18 +96,6 @@ func parseSheet(text string, limit int) sheet {
 	}
 	slices.SortStableFunc(s, func(a, b rule) int { return cmp.Compare(a.weight, b.weight) })
 	return s
-}
-
-func uncomment(text string) string {
-	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(text, "/*")
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		_, text, _ = strings.Cut(rest, "*/")
-	}
 }
 
 func parseSelector(text string) (selector []compound, weight int, ok bool) {
