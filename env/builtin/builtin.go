@@ -62,25 +62,27 @@ func Kinds() []Kind {
 		{Name: "blackjack", About: "draw cards or stand against a dealer", Claims: true,
 			Make: blackjack.FromConfig, Defaults: func(string) any { return blackjack.DefaultOptions() }},
 		{Name: "frozenlake", About: "walk over a lake to the goal, around its holes", Rules: systems, Claims: true,
-			Make: frozenlake.FromConfig, Defaults: func(r string) any { return frozenlake.DefaultOptions(env.Rules(r)) }},
+			Make: frozenlake.FromConfig, Defaults: ruled(frozenlake.DefaultOptions)},
 		{Name: "navigation", About: "walk to an object in a generated room, seen from inside", Rules: systems, Claims: true,
-			Make: navigation.FromConfig, Defaults: func(r string) any { return navigation.DefaultOptions(env.Rules(r)) }},
+			Make: navigation.FromConfig, Defaults: ruled(navigation.DefaultOptions)},
 		{Name: "openenv", About: "whatever an OpenEnv server hosts that the option base_urls names", Make: openenv.FromConfig,
 			Own: openenv.OwnOptions},
 		{Name: "primitive_skill", About: "arrange things on a table with the skills of a robot arm", Rules: systems,
 			Claims: true,
-			Make:   primitiveskill.FromConfig, Defaults: func(r string) any {
-				return primitiveskill.DefaultOptions(env.Rules(r))
-			}},
+			Make:   primitiveskill.FromConfig, Defaults: ruled(primitiveskill.DefaultOptions)},
 		{Name: "remote", About: "whatever a service hosts that the option base_urls names", Make: remote.FromConfig,
 			Own: remote.OwnOptions},
 		{Name: "remote_legacy", About: "whatever a service hosts that the option base_urls names, over the legacy protocol; env_name says which environment",
 			Make: remote.LegacyFromConfig, Own: remote.OwnOptions},
 		{Name: "sokoban", About: "push all boxes onto their targets", Rules: systems, Claims: true,
-			Make: sokoban.FromConfig, Defaults: func(r string) any { return sokoban.DefaultOptions(env.Rules(r)) }},
+			Make: sokoban.FromConfig, Defaults: ruled(sokoban.DefaultOptions)},
 		{Name: "svg", About: "write SVG code that draws a given picture", Rules: []string{"episode", "service"},
 			Make: svg.FromConfig, Defaults: func(string) any { return svg.DefaultOptions() }},
 	}
+}
+
+func ruled[O any](defaults func(env.Rules) O) func(string) any {
+	return func(rules string) any { return defaults(env.Rules(rules)) }
 }
 
 // Registry returns a new registry of Kinds. The caller may add its own. Claims of

@@ -161,11 +161,3 @@ func TestLevelsEqualTheOriginals(t *testing.T) {
 		}
 	}
 }
-
-// Recorded from whole steps of the legacy service with a scripted judge
-// (testdata/envs/state_reward.json, part service).
-func TestJudgedTurnsEqualTheOriginal(t *testing.T) {
-	recorded.Judged(t, "frozenlake", "FrozenLake", FromConfig, func(recorded.Episode) reward.Scorer {
-		return reward.FrozenLakeScorer()
-	})
-}

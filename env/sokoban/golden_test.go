@@ -181,13 +181,3 @@ func TestRetrySeedsEqualPythons(t *testing.T) {
 		golden.Equal(t, tally, fmt.Sprintf("seed %d", pair[0]), RetryHash.Next(pair[0]), pair[1])
 	}
 }
-
-// Recorded from whole steps of the legacy service with a scripted judge
-// (testdata/envs/state_reward.json, part service).
-func TestJudgedTurnsEqualTheOriginal(t *testing.T) {
-	recorded.Judged(t, "sokoban", "Sokoban", FromConfig, func(ep recorded.Episode) reward.Scorer {
-		s := reward.SokobanScorer()
-		s.Keep, s.TopK = ep.Keep, ep.TopK
-		return s
-	})
-}

@@ -50,7 +50,7 @@ func (s *Turn) Compare(t *testing.T, tally *golden.Tally, what string, out env.O
 	}
 	golden.Equal(t, tally, what+": number of turn metrics", len(out.Turn), len(s.Metrics.Turn))
 	for name, raw := range s.Metrics.Turn {
-		golden.Equal(t, tally, what+": "+name, out.Turn[name], metric(t, raw))
+		golden.Equal(t, tally, what+": "+name, out.Turn[name], Metric(t, raw))
 	}
 	for name, want := range s.Metrics.Traj {
 		golden.Equal(t, tally, what+": "+name, out.Trajectory[name], words.Number(want))
@@ -71,8 +71,8 @@ func (s *Turn) Compare(t *testing.T, tally *golden.Tally, what string, out env.O
 	}
 }
 
-// metric reads a number, or a yes or no.
-func metric(t *testing.T, raw json.RawMessage) float64 {
+// Metric reads a number, or a yes or no.
+func Metric(t *testing.T, raw json.RawMessage) float64 {
 	t.Helper()
 	var b bool
 	if json.Unmarshal(raw, &b) == nil {
