@@ -144,7 +144,13 @@ func (c *checker) step(name string, e Env, response string) (Outcome, error, boo
 
 // close ends an instance.
 func (c *checker) close(e Env) {
-	guard(c, "Close", func(context.Context) (struct{}, error) { return struct{}{}, e.Close() })
+	c.do("Close", func(context.Context) error { return e.Close() })
+}
+
+// do is guard for a call without a result.
+func (c *checker) do(name string, call func(context.Context) error) (error, bool) {
+	_, err, ok := guard(c, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+	return err, ok
 }
 
 // order calls the methods in orders that a careless caller might choose.
@@ -158,9 +164,7 @@ func (c *checker) order() error {
 		c.fault("order", "Step before Reset returned no error")
 	}
 	for i := range 2 {
-		if _, err, ok := guard(c, "Close", func(context.Context) (struct{}, error) {
-			return struct{}{}, e.Close()
-		}); ok && err != nil {
+		if err, ok := c.do("Close", func(context.Context) error { return e.Close() }); ok && err != nil {
 			c.fault("order", "Close number %d returned %v", i+1, err)
 		}
 	}
@@ -184,9 +188,7 @@ func (c *checker) cancelled() error {
 	over, cancel := context.WithCancel(c.ctx)
 	cancel()
 	try := func(name string, call func(context.Context) error) {
-		_, err, ok := guard(c, name+" with a context that is over", func(context.Context) (struct{}, error) {
-			return struct{}{}, call(over)
-		})
+		err, ok := c.do(name+" with a context that is over", func(context.Context) error { return call(over) })
 		if ok && err != nil && !errors.Is(err, context.Canceled) {
 			c.fault("cancellation", "%s with a context that is over returned %q, which does not wrap the context's error", name,
 				err)

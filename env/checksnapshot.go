@@ -82,9 +82,7 @@ func (c *checker) saved(s Snapshotter) []byte {
 
 // restored restores a snapshot and reports whether it could.
 func (c *checker) restored(s Snapshotter, state []byte, what string) bool {
-	_, err, ok := guard(c, "Restore", func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.Restore(ctx, state)
-	})
+	err, ok := c.do("Restore", func(ctx context.Context) error { return s.Restore(ctx, state) })
 	if ok && err != nil {
 		c.fault("snapshot", "Restore %s failed: %v", what, err)
 	}
@@ -105,9 +103,7 @@ func (c *checker) damaged(s Snapshotter, state []byte) {
 	}
 	for _, bad := range [][]byte{{}, state[:len(state)/2], state[:len(state)-min(1, len(state))], flipped,
 		slices.Concat(state, state), []byte("{}")} {
-		_, err, ok := guard(c, "Restore of damaged bytes", func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, s.Restore(ctx, bad)
-		})
+		err, ok := c.do("Restore of damaged bytes", func(ctx context.Context) error { return s.Restore(ctx, bad) })
 		if ok && !errors.Is(err, ErrSnapshot) {
 			c.fault("snapshot", "Restore of %s returned %v, must wrap ErrSnapshot", excerpt(string(bad)), err)
 		}

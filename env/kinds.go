@@ -1,6 +1,10 @@
 package env
 
-import "reflect"
+import (
+	"reflect"
+
+	"vagen/internal/field"
+)
 
 // OptionKind says what an option's value gives access to. A field of a struct of options
 // that can hold text declares its kind by a tag, as in
@@ -39,19 +43,13 @@ func OptionKinds(of any) map[string]OptionKind {
 }
 
 func kindsOf(t reflect.Type, prefix string, kinds map[string]OptionKind) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name := f.Tag.Get("option")
-		if name == "" {
-			name = f.Tag.Get("yaml")
-		}
-		switch {
-		case f.Type.Kind() == reflect.Struct && name != "":
-			kindsOf(f.Type, prefix+name+".", kinds)
-		case f.Type.Kind() == reflect.Struct && f.Anonymous:
-			kindsOf(f.Type, prefix, kinds)
-		case name != "":
-			kinds[prefix+name] = kindOf(f)
+	for _, tag := range []string{"option", "yaml"} {
+		for name, f := range field.Named(t, tag) {
+			if f.Type.Kind() == reflect.Struct {
+				kindsOf(f.Type, prefix+name+".", kinds)
+			} else {
+				kinds[prefix+name] = kindOf(f)
+			}
 		}
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"image"
 	"image/color"
 	"image/draw"
+	"strings"
+
+	"vagen/env/internal/rgb"
 )
 
 // pictureSize is the side of a picture in pixels.
@@ -21,13 +24,13 @@ const (
 
 // The colours of a picture.
 var (
-	felt     = color.RGBA{24, 104, 64, 255}
-	paper    = color.RGBA{250, 248, 240, 255}
-	outline  = color.RGBA{40, 40, 44, 255}
-	black    = color.RGBA{24, 24, 28, 255}
-	red      = color.RGBA{200, 30, 40, 255}
-	back     = color.RGBA{40, 64, 150, 255}
-	backLine = color.RGBA{130, 150, 220, 255}
+	felt     = rgb.Of(0x186840)
+	paper    = rgb.Of(0xfaf8f0)
+	outline  = rgb.Of(0x28282c)
+	black    = rgb.Of(0x18181c)
+	red      = rgb.Of(0xc81e28)
+	back     = rgb.Of(0x284096)
+	backLine = rgb.Of(0x8296dc)
 )
 
 // picture draws the table: the dealer's cards above, all but the first face down
@@ -91,13 +94,14 @@ func drawBack(img *image.RGBA, r image.Rectangle) {
 	}
 }
 
-// stamp draws a bitmap of rows of dots, where '#' is drawn.
-func stamp(img *image.RGBA, x, y, scale int, rows []string, ink color.RGBA) {
-	for i, row := range rows {
+// stamp draws a bitmap, where '#' is drawn.
+func stamp(img *image.RGBA, x, y, scale int, bitmap string, ink color.RGBA) {
+	for row := range strings.SplitSeq(strings.TrimPrefix(bitmap, "\n"), "\n") {
 		for j := range row {
 			if row[j] == '#' {
-				fill(img, image.Rect(x+j*scale, y+i*scale, x+(j+1)*scale, y+(i+1)*scale), ink)
+				fill(img, image.Rect(x+j*scale, y, x+(j+1)*scale, y+scale), ink)
 			}
 		}
+		y += scale
 	}
 }

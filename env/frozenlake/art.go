@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"math"
 
+	"vagen/env/internal/rgb"
 	"vagen/env/internal/tiles"
 )
 
@@ -36,22 +37,22 @@ const (
 // player little. Of the latter, the shore is light, the mat has no red and the player no
 // green.
 var palette = [inks]color.RGBA{
-	inkIce:     {214, 234, 248, 255},
-	inkGrid:    {186, 210, 230, 255},
-	inkGlint:   {228, 242, 252, 255},
-	inkWater:   {30, 60, 130, 255},
-	inkDeep:    {16, 36, 92, 255},
-	inkRipple:  {96, 140, 200, 255},
-	inkCrack:   {30, 60, 130, 255},
-	inkShore:   {232, 206, 80, 255},
-	inkSand:    {168, 140, 60, 255},
-	inkMat:     {40, 160, 70, 255},
-	inkMatRim:  {20, 104, 44, 255},
-	inkFlag:    {250, 214, 60, 255},
-	inkPole:    {70, 50, 30, 255},
-	inkCoat:    {214, 40, 36, 255},
-	inkCoatRim: {120, 12, 20, 255},
-	inkFace:    {255, 214, 176, 255},
+	inkIce:     rgb.Of(0xd6eaf8),
+	inkGrid:    rgb.Of(0xbad2e6),
+	inkGlint:   rgb.Of(0xe4f2fc),
+	inkWater:   rgb.Of(0x1e3c82),
+	inkDeep:    rgb.Of(0x10245c),
+	inkRipple:  rgb.Of(0x608cc8),
+	inkCrack:   rgb.Of(0x1e3c82),
+	inkShore:   rgb.Of(0xe8ce50),
+	inkSand:    rgb.Of(0xa88c3c),
+	inkMat:     rgb.Of(0x28a046),
+	inkMatRim:  rgb.Of(0x14682c),
+	inkFlag:    rgb.Of(0xfad63c),
+	inkPole:    rgb.Of(0x46321e),
+	inkCoat:    rgb.Of(0xd62824),
+	inkCoatRim: rgb.Of(0x780c14),
+	inkFace:    rgb.Of(0xffd6b0),
 }
 
 // What a picture of a cell shows.

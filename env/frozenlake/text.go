@@ -1,8 +1,6 @@
 package frozenlake
 
 import (
-	"strings"
-
 	"vagen/env"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -13,32 +11,19 @@ import (
 // The player on the goal is V under the lite rules and √ under the legacy ones,
 // which also put a tab after each cell.
 func (m *Map) Text(rules env.Rules, player Cell) string {
-	return words.Grid(m.n, m.n, rules == env.Legacy, func(row, col int) rune {
-		return m.symbol(rules, Cell{row, col}, player)
+	legacy := rules == env.Legacy
+	return words.Grid(m.n, m.n, legacy, func(row, col int) rune {
+		kind := kindOf(m, Cell{row, col}, player)
+		if legacy && kind == tilePlayerGoal {
+			return '√'
+		}
+		return symbols[kind]
 	})
 }
 
-func (m *Map) symbol(rules env.Rules, c, player Cell) rune {
-	kind := m.At(c)
-	if c == player {
-		switch {
-		case kind == Hole:
-			return 'X'
-		case kind == Goal && rules == env.Legacy:
-			return '√'
-		case kind == Goal:
-			return 'V'
-		}
-		return 'P'
-	}
-	switch kind {
-	case Hole:
-		return 'O'
-	case Goal:
-		return 'G'
-	}
-	return '_'
-}
+// symbols are those of the text, by what a picture of the cell shows.
+var symbols = [tileKinds]rune{tileIce: '_', tileHole: 'O', tileGoal: 'G', tilePlayer: 'P', tilePlayerHole: 'X',
+	tilePlayerGoal: 'V'}
 
 // describe writes the state in a few words. The first three,
 //
@@ -56,21 +41,18 @@ func (m *Map) describe(player Cell, holes bool) string {
 	if !holes {
 		return text
 	}
-	var b strings.Builder
-	b.WriteString(text)
-	b.WriteString(" free")
+	text += " free"
 	for a := range Actions {
-		b.WriteByte(' ')
-		switch next := player.step(a); m.At(next) {
+		switch m.At(player.step(a)) {
 		case 0:
-			b.WriteString("none")
+			text += " none"
 		case Hole:
-			b.WriteString("hole")
+			text += " hole"
 		default:
-			b.WriteString(a.String())
+			text += " " + a.String()
 		}
 	}
-	return b.String()
+	return text
 }
 
 // Describe describes the current state in the words that observations have to use, with

@@ -46,7 +46,7 @@ func (e *Env) ownSystem() string {
 func (e *Env) names() string {
 	list := make([]string, len(e.task.stateKeys))
 	for i, key := range e.task.stateKeys {
-		list[i] = strings.ReplaceAll(strings.TrimSuffix(key, "_position"), "_", " ")
+		list[i] = spoken(key)
 	}
 	return strings.Join(list, ", ")
 }

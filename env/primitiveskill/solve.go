@@ -3,6 +3,7 @@ package primitiveskill
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"vagen/env/internal/scripts"
@@ -40,7 +41,7 @@ func Solve(_ *rand.Rand, e *Env, world World) Skill {
 			}
 		}
 	case PlaceTwoCube:
-		if b := w.body("red_cube"); math.Hypot(b.at.X-leftTarget.X, b.at.Y-leftTarget.Y) > 0.02 || w.holding("red_cube") {
+		if b := w.body("red_cube"); b.at.apart(leftTarget) > 0.02 || w.holding("red_cube") {
 			return w.pickOrPlace("red_cube", leftTarget)
 		}
 		return w.pickOrPlace("green_cube", rightTarget)
@@ -98,15 +99,7 @@ func (w *world) freeLinePosition(name string) Point {
 	return Point{0, y, cubeHalf}
 }
 
-func (v verdict) flagged(name string) bool {
-	for _, f := range v.flags {
-		if f.name == name {
-			b, _ := f.value.(bool)
-			return b
-		}
-	}
-	return false
-}
+func (v verdict) flagged(name string) bool { return slices.Contains(v.flags, flag{name, true}) }
 
 // Script writes the response with which a player would play the current turn, with at
 // most the given number of skills, in the environment's format. Its statements about the

@@ -2,6 +2,7 @@ package primitiveskill
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -48,19 +49,9 @@ func (s State) list() string {
 func (t *task) other(w *world, masked bool) string {
 	var parts []string
 	for _, f := range t.judge(w).flags {
-		shown := !masked
-		for _, key := range t.infoKeys {
-			shown = shown || key == f.name
+		if !masked || slices.Contains(t.infoKeys, f.name) {
+			parts = append(parts, fmt.Sprintf("%s: %v", f.name, f.value))
 		}
-		if !shown {
-			continue
-		}
-		value := fmt.Sprint(f.value)
-		switch v := f.value.(type) {
-		case []int:
-			value = "(" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(v)), ", "), "[]") + ")"
-		}
-		parts = append(parts, f.name+": "+value)
 	}
 	if len(parts) == 0 {
 		return "none"
@@ -76,12 +67,16 @@ func (e *Env) State() State {
 	return e.task.state(e.world)
 }
 
+// spoken is a position's name in words.
+func spoken(name string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(name, "_position"), "_", " ")
+}
+
 // Sentence describes the positions in words.
 func (s State) Sentence() string {
 	parts := make([]string, len(s))
 	for i, p := range s {
-		name := strings.ReplaceAll(strings.TrimSuffix(p.Name, "_position"), "_", " ")
-		parts[i] = fmt.Sprintf("The %s is at (%d, %d, %d).", name, p.At[0], p.At[1], p.At[2])
+		parts[i] = fmt.Sprintf("The %s is at (%d, %d, %d).", spoken(p.Name), p.At[0], p.At[1], p.At[2])
 	}
 	return strings.Join(parts, " ")
 }

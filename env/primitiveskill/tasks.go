@@ -1,11 +1,14 @@
 package primitiveskill
 
 import (
+	"fmt"
 	"image/color"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"vagen/env/internal/rgb"
 )
 
 // The tasks, by the names of the original.
@@ -46,7 +49,7 @@ type verdict struct {
 // flag is other information, named as the original names it.
 type flag struct {
 	name  string
-	value any // bool, int, or a list of ints
+	value any // bool, int or text
 }
 
 // potential is 10 at success, else twice the number of the highest stage reached,
@@ -65,9 +68,9 @@ func (v verdict) potential() float64 {
 
 var (
 	tableTop = [3]span{{-0.10, 0.15}, {-0.2, 0.2}, {0.01, 0.2}}
-	red      = color.RGBA{220, 36, 36, 255}
-	green    = color.RGBA{40, 190, 60, 255}
-	purple   = color.RGBA{196, 50, 206, 255}
+	red      = rgb.Of(0xdc2424)
+	green    = rgb.Of(0x28be3c)
+	purple   = rgb.Of(0xc432ce)
 )
 
 // Targets of PlaceTwoCube.
@@ -113,7 +116,7 @@ var tasks = map[string]*task{
 		workspace:   [3]span{{-0.5, -0.1}, {-0.6, 0.2}, {0.01, 0.65}},
 		stateKeys:   []string{"apple_position", "drawer_position"}, infoKeys: []string{"drawer_open_value"},
 		start: func(r *rand.Rand) *world {
-			apple := body{name: "apple", half: appleRadius, ball: true, color: color.RGBA{200, 40, 36, 255}}
+			apple := body{name: "apple", half: appleRadius, ball: true, color: rgb.Of(0xc82824)}
 			apple.at = Point{uniform(r, span{-0.15, -0.1}), uniform(r, span{0.1, 0.2}), appleRadius}
 			return &world{bodies: []body{apple}, held: -1, home: Point{0, 0, 0.65}, gripper: Point{0, 0, 0.65},
 				drawer: &drawer{open: 0.6 * travel}}
@@ -147,7 +150,7 @@ func cubes(r *rand.Rand, apart float64, spots ...startRange) []body {
 		b := body{name: s.name, half: cubeHalf, color: s.color}
 		for range 100 {
 			b.at = Point{uniform(r, s.x), uniform(r, s.y), cubeHalf}
-			if !slices.ContainsFunc(list, func(o body) bool { return math.Hypot(o.at.X-b.at.X, o.at.Y-b.at.Y) < apart }) {
+			if !slices.ContainsFunc(list, func(o body) bool { return o.at.apart(b.at) < apart }) {
 				break
 			}
 		}
@@ -172,7 +175,7 @@ func judgeAlign(w *world) verdict {
 func judgePlace(w *world) verdict {
 	on := func(name string, target Point) bool {
 		b := w.body(name)
-		return math.Hypot(b.at.X-target.X, b.at.Y-target.Y) <= targetRadius
+		return b.at.apart(target) <= targetRadius
 	}
 	r, g := on("red_cube", leftTarget), on("green_cube", rightTarget)
 	rHeld, gHeld := w.holding("red_cube"), w.holding("green_cube")
@@ -186,7 +189,7 @@ func judgePlace(w *world) verdict {
 func judgeStack(w *world) verdict {
 	on := func(upper, lower string) bool {
 		u, l := w.body(upper), w.body(lower)
-		return math.Hypot(u.at.X-l.at.X, u.at.Y-l.at.Y) < cubeHalf && u.at.Z > l.at.Z+cubeHalf && !w.holding(upper)
+		return u.at.apart(l.at) < cubeHalf && u.at.Z > l.at.Z+cubeHalf && !w.holding(upper)
 	}
 	first := on("red_cube", "green_cube")
 	success := first && on("purple_cube", "red_cube")
@@ -194,7 +197,7 @@ func judgeStack(w *world) verdict {
 	return verdict{success: success, flags: []flag{
 		{"is_red_cube_grasped", w.holding("red_cube")}, {"is_green_cube_grasped", w.holding("green_cube")},
 		{"is_purple_cube_grasped", w.holding("purple_cube")},
-		{"cube_size", []int{size, size, size}},
+		{"cube_size", fmt.Sprintf("(%d, %d, %d)", size, size, size)},
 		{"stage0_success", w.holding("red_cube")}, {"stage1_success", first}, {"stage2_success", w.holding("purple_cube")},
 		{"success", success}}}
 }

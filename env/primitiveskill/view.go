@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"vagen/env/internal/rays"
+	"vagen/env/internal/rgb"
 )
 
 // The original's camera: it looks from one metre before the table, 0.6 m high, at
@@ -28,19 +29,19 @@ func solid(form rays.Form, at Point, x, y, z float64, c color.RGBA) rays.Solid {
 
 // Colours of the scene.
 var (
-	wood       = color.RGBA{206, 170, 126, 255}
-	woodDark   = color.RGBA{190, 154, 110, 255}
-	line       = color.RGBA{150, 116, 78, 255}
-	floorLight = color.RGBA{176, 182, 188, 255}
-	floorDark  = color.RGBA{160, 166, 172, 255}
-	back       = color.RGBA{214, 222, 230, 255}
-	armWhite   = color.RGBA{238, 238, 236, 255}
-	armDark    = color.RGBA{70, 74, 82, 255}
-	cabinet    = color.RGBA{150, 104, 66, 255}
-	cabinetIn  = color.RGBA{206, 180, 146, 255}
-	handle     = color.RGBA{60, 62, 66, 255}
-	white      = color.RGBA{250, 250, 248, 255}
-	stem       = color.RGBA{88, 60, 34, 255}
+	wood       = rgb.Of(0xceaa7e)
+	woodDark   = rgb.Of(0xbe9a6e)
+	line       = rgb.Of(0x96744e)
+	floorLight = rgb.Of(0xb0b6bc)
+	floorDark  = rgb.Of(0xa0a6ac)
+	back       = rgb.Of(0xd6dee6)
+	armWhite   = rgb.Of(0xeeeeec)
+	armDark    = rgb.Of(0x464a52)
+	cabinet    = rgb.Of(0x966842)
+	cabinetIn  = rgb.Of(0xceb492)
+	handle     = rgb.Of(0x3c3e42)
+	white      = rgb.Of(0xfafaf8)
+	stem       = rgb.Of(0x583c22)
 )
 
 // draw shows a world from the camera, size pixels a side. Equal worlds give equal

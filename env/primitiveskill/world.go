@@ -10,6 +10,9 @@ import (
 // Point is a position in metres: x towards the eye, y to its right, z up.
 type Point struct{ X, Y, Z float64 }
 
+// apart is the horizontal distance of two positions.
+func (p Point) apart(q Point) float64 { return math.Hypot(p.X-q.X, p.Y-q.Y) }
+
 // Sizes in metres.
 const (
 	cubeHalf    = 0.02
@@ -100,7 +103,7 @@ func (w *world) pick(p Point) {
 	found := -1
 	for i := range w.bodies {
 		b := &w.bodies[i]
-		away := math.Hypot(b.at.X-p.X, b.at.Y-p.Y)
+		away := b.at.apart(p)
 		if away <= reach+1e-9 && math.Abs(b.at.Z-p.Z) <= reach+1e-9 && away < best && !w.covered(i) {
 			best, found = away, i
 		}

@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"math"
 
+	"vagen/env/internal/rgb"
 	"vagen/env/internal/tiles"
 )
 
@@ -37,23 +38,23 @@ const (
 // player little. Of the latter, crates have almost no blue, crates on a target no red, and
 // the player no green.
 var palette = [inks]color.RGBA{
-	inkFloor:      {220, 230, 240, 255},
-	inkGrid:       {194, 206, 220, 255},
-	inkBrick:      {84, 78, 110, 255},
-	inkMortar:     {48, 44, 70, 255},
-	inkBrickLight: {112, 104, 136, 255},
-	inkCrate:      {226, 186, 70, 255},
-	inkCrateRim:   {130, 84, 20, 255},
-	inkCrateSlat:  {246, 214, 112, 255},
-	inkDone:       {36, 170, 70, 255},
-	inkDoneRim:    {12, 100, 40, 255},
-	inkDoneSlat:   {110, 214, 120, 255},
-	inkRing:       {150, 40, 200, 255},
-	inkWallEdge:   {66, 60, 90, 255},
-	inkBoxEdge:    {226, 186, 70, 255},
-	inkCoat:       {214, 40, 36, 255},
-	inkCoatRim:    {120, 12, 20, 255},
-	inkFace:       {255, 214, 176, 255},
+	inkFloor:      rgb.Of(0xdce6f0),
+	inkGrid:       rgb.Of(0xc2cedc),
+	inkBrick:      rgb.Of(0x544e6e),
+	inkMortar:     rgb.Of(0x302c46),
+	inkBrickLight: rgb.Of(0x706888),
+	inkCrate:      rgb.Of(0xe2ba46),
+	inkCrateRim:   rgb.Of(0x825414),
+	inkCrateSlat:  rgb.Of(0xf6d670),
+	inkDone:       rgb.Of(0x24aa46),
+	inkDoneRim:    rgb.Of(0x0c6428),
+	inkDoneSlat:   rgb.Of(0x6ed678),
+	inkRing:       rgb.Of(0x9628c8),
+	inkWallEdge:   rgb.Of(0x423c5a),
+	inkBoxEdge:    rgb.Of(0xe2ba46),
+	inkCoat:       rgb.Of(0xd62824),
+	inkCoatRim:    rgb.Of(0x780c14),
+	inkFace:       rgb.Of(0xffd6b0),
 }
 
 // What a picture of a cell shows.

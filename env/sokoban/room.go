@@ -134,6 +134,10 @@ func (r *Room) Move(a Action) bool {
 	return true
 }
 
+// symbols are what Parse reads, by what a picture of the cell shows.
+var symbols = [tileKinds]rune{tileFloor: '_', tileTarget: 'O', tileBox: 'X', tileDone: '√', tilePlayer: 'P',
+	tilePlayerTarget: 'S', tileWall: '#'}
+
 // Parse reads a room from its rows, one symbol to a cell:
 //
 //	# wall   _ floor   O target   X box   √ box on a target
@@ -153,19 +157,20 @@ func Parse(rows []string) (*Room, error) {
 	r := &Room{rows: n, cols: width, fixed: make([]byte, n*width), boxes: make([]bool, n*width)}
 	players, targets := 0, 0
 	for row, text := range rows {
-		symbols := []rune(text)
-		if len(symbols) != width {
-			return nil, fmt.Errorf("sokoban: room row %d, %q, has %d cells: %w; the first row has %d", row, text, len(symbols),
+		line := []rune(text)
+		if len(line) != width {
+			return nil, fmt.Errorf("sokoban: room row %d, %q, has %d cells: %w; the first row has %d", row, text, len(line),
 				ErrRoom, width)
 		}
-		for col, symbol := range symbols {
+		for col, symbol := range line {
 			i := row*width + col
-			switch symbol {
-			case '#':
+			kind := tileKind(slices.Index(symbols[:], symbol))
+			switch kind {
+			case tileWall:
 				continue
-			case '_', 'X', 'P':
+			case tileFloor, tileBox, tilePlayer:
 				r.fixed[i] = floor
-			case 'O', '√', 'S':
+			case tileTarget, tileDone, tilePlayerTarget:
 				r.fixed[i] = target
 				targets++
 			default:
@@ -175,11 +180,11 @@ func Parse(rows []string) (*Room, error) {
 				return nil, fmt.Errorf("sokoban: room row %d column %d is %q: %w; the border must be wall, #", row, col, symbol,
 					ErrRoom)
 			}
-			switch symbol {
-			case 'X', '√':
+			switch kind {
+			case tileBox, tileDone:
 				r.boxes[i] = true
 				r.count++
-			case 'P', 'S':
+			case tilePlayer, tilePlayerTarget:
 				r.player = Cell{row, col}
 				players++
 			}
@@ -199,28 +204,9 @@ func (r *Room) Rows() []string {
 	for row := range rows {
 		b.Reset()
 		for col := range r.cols {
-			b.WriteRune(r.symbol(Cell{row, col}))
+			b.WriteRune(symbols[kindOf(r, Cell{row, col})])
 		}
 		rows[row] = b.String()
 	}
 	return rows
-}
-
-func (r *Room) symbol(c Cell) rune {
-	onTarget := r.Target(c)
-	switch {
-	case r.Wall(c):
-		return '#'
-	case c == r.player && onTarget:
-		return 'S'
-	case c == r.player:
-		return 'P'
-	case r.Box(c) && onTarget:
-		return '√'
-	case r.Box(c):
-		return 'X'
-	case onTarget:
-		return 'O'
-	}
-	return '_'
 }

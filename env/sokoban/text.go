@@ -11,7 +11,7 @@ import (
 // Text draws the room as characters: the symbols of Parse with a space on each
 // side, a line to a row. Under the legacy rules a tab follows each cell.
 func (r *Room) Text(rules env.Rules) string {
-	return words.Grid(r.rows, r.cols, rules == env.Legacy, func(row, col int) rune { return r.symbol(Cell{row, col}) })
+	return words.Grid(r.rows, r.cols, rules == env.Legacy, func(row, col int) rune { return symbols[kindOf(r, Cell{row, col})] })
 }
 
 // relations returns where the targets and then the boxes are as seen from the
@@ -43,33 +43,27 @@ func (r *Room) relations() []reward.Relation {
 // or same. With moves set, " free a b c d" follows. It gives for up, down, left and right
 // the word of the move if it is possible, wall, or stuck for a box that cannot be pushed.
 func (r *Room) describe(moves bool) string {
-	var b strings.Builder
-	for i, rel := range r.relations() {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(rel.Object)
-		b.WriteByte(' ')
-		b.WriteString(words.DirectionText(rel))
+	var list []string
+	for _, rel := range r.relations() {
+		list = append(list, rel.Object, words.DirectionText(rel))
 	}
-	if !moves {
-		return b.String()
+	if moves {
+		list = append(list, "free")
 	}
-	b.WriteString(" free")
 	for a := range Actions {
-		b.WriteByte(' ')
 		next := r.player.step(a)
 		beyond := next.step(a)
 		switch {
+		case !moves:
 		case r.Wall(next):
-			b.WriteString("wall")
+			list = append(list, "wall")
 		case r.Box(next) && (r.Wall(beyond) || r.Box(beyond)):
-			b.WriteString("stuck")
+			list = append(list, "stuck")
 		default:
-			b.WriteString(a.String())
+			list = append(list, a.String())
 		}
 	}
-	return b.String()
+	return strings.Join(list, " ")
 }
 
 // Describe describes the current state in the words that observations have to use, with

@@ -23,23 +23,10 @@ func EnforceFormat(r reward.Response, strict bool) reward.Response {
 // List writes words as the original environments print their lists of actions:
 // ['Up', 'Down'].
 func List(words []string) string {
-	size := 2
-	for _, w := range words {
-		size += len(w) + 4
+	if len(words) == 0 {
+		return "[]"
 	}
-	var b strings.Builder
-	b.Grow(size)
-	b.WriteByte('[')
-	for i, w := range words {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteByte('\'')
-		b.WriteString(w)
-		b.WriteByte('\'')
-	}
-	b.WriteByte(']')
-	return b.String()
+	return "['" + strings.Join(words, "', '") + "']"
 }
 
 // Grid draws a level as characters: the symbol of each cell with a space on each side,
