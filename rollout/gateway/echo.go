@@ -1,10 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,22 +158,37 @@ func written(text string) (before string, calls []dialect.Call, ok bool) {
 	return text[:at], calls, true
 }
 
-// pythonWord is a text or a constant in Python's notation.
-var pythonWord = regexp.MustCompile(`(?s)'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|True|False|None`)
-
 // python has Python's constants in JSON.
 var python = map[string]string{"True": "true", "False": "false", "None": "null"}
 
 // fromPython converts Python's notation of lists, mappings, strings and numbers to JSON. Other text
 // gives something that is no JSON.
 func fromPython(text string) []byte {
-	return pythonWord.ReplaceAllFunc([]byte(text), func(w []byte) []byte {
-		if constant, ok := python[string(w)]; ok {
-			return []byte(constant)
+	var b bytes.Buffer
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\'' || c == '"':
+			end := i + 1
+			for end < len(text) && text[end] != c {
+				if text[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			s, _ := json.Marshal(unescape(text[i+1:min(end, len(text))], c))
+			b.Write(s)
+			i = end
+		case strings.HasPrefix(text[i:], "True"), strings.HasPrefix(text[i:], "None"):
+			b.WriteString(python[text[i:i+4]])
+			i += 3
+		case strings.HasPrefix(text[i:], "False"):
+			b.WriteString("false")
+			i += 4
+		default:
+			b.WriteByte(c)
 		}
-		s, _ := json.Marshal(unescape(string(w[1:len(w)-1]), w[0]))
-		return s
-	})
+	}
+	return b.Bytes()
 }
 
 // unescape decodes the escapes of a Python string.

@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -190,12 +189,17 @@ func (p Protocol) decode(body []byte, limit int) (*Request, error) {
 	return r, nil
 }
 
-// thoughts are reasoning in a text, to its end if that is missing, and an end alone.
-var thoughts = regexp.MustCompile(`(?s)<think>.*?(?:</think>|$)|</think>`)
-
 // Plain returns a text without reasoning, marks of images, and white space at its ends.
 func Plain(text string) string {
-	return strings.TrimSpace(thoughts.ReplaceAllString(env.WithoutMarks(text), ""))
+	var b strings.Builder
+	for rest, found := env.WithoutMarks(text), true; found; {
+		text, rest, found = strings.Cut(rest, "<think>")
+		b.WriteString(text)
+		if found {
+			_, rest, _ = strings.Cut(rest, "</think>") // without an end all is reasoning
+		}
+	}
+	return strings.TrimSpace(strings.ReplaceAll(b.String(), "</think>", ""))
 }
 
 // tidy drops messages of the assistant that have reasoning at most, and instructions without text. Adjacent ones
