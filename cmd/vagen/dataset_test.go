@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"vagen/internal/cli"
 )
 
 // file writes a text to a file of a temporary folder.
@@ -45,9 +43,8 @@ func TestLegacySplitsCanBeDisjoint(t *testing.T) {
 	dir := t.TempDir()
 	train, test := filepath.Join(dir, "train.parquet"), filepath.Join(dir, "test.parquet")
 	succeed(t, "dataset", "build", in, train)
-	code, _, errs := launchRun(t, "", "dataset", "build", in, test, "--split", "test", "--against", train)
-	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "datasets overlap")
+	require.Contains(t, fail(t, "dataset", "build", in, test, "--split", "test", "--against", train),
+		"datasets overlap")
 	require.NoFileExists(t, test)
 	succeed(t, "dataset", "build", in, train, "--separate", "--force")
 	succeed(t, "dataset", "build", in, test, "--separate", "--split", "test", "--against", train)

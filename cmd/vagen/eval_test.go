@@ -73,9 +73,7 @@ func TestAnInterruptedEvaluationOfAServiceResumes(t *testing.T) {
 	require.NoDirExists(t, out)
 	require.Zero(t, flaky.asked.Load())
 
-	code, _, errs := launchRun(t, "", "eval", config)
-	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "no credit")
+	require.Contains(t, fail(t, "eval", config), "no credit")
 	kept, err := filepath.Glob(filepath.Join(out, "tag_lake", "vagen-*", "result.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, kept)
@@ -96,13 +94,10 @@ func TestAnInterruptedEvaluationOfAServiceResumes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, md, string(raw))
 
-	code, _, errs = launchRun(t, "", "eval", config, "envs=[]")
-	require.Equal(t, cli.Usage, code)
-	require.Contains(t, errs, `unknown key "envs"`)
-	code, _, errs = launchRun(t, "", "eval", config, "default_chat_config.max_tokens=7", "run.seed=2", "--log", "error")
-	require.Equal(t, cli.Failed, code, "other settings under the same tag")
-	require.Contains(t, errs, "force_rerun")
-	code, _, errs = launchRun(t, "", "eval", config, "backends.sglang.extra={a: 1}", "--dry-run")
+	require.Contains(t, refuse(t, "eval", config, "envs=[]"), `unknown key "envs"`)
+	require.Contains(t, fail(t, "eval", config, "default_chat_config.max_tokens=7", "run.seed=2", "--log", "error"),
+		"force_rerun", "other settings under the same tag")
+	code, _, errs := launchRun(t, "", "eval", config, "backends.sglang.extra={a: 1}", "--dry-run")
 	require.NotEqual(t, cli.OK, code, "another policy with the same name")
 	require.Contains(t, errs, "with another model")
 	_, _, errs = launchRun(t, "", "eval", config, "backends.sglang.max_concurrency=2")
@@ -125,8 +120,7 @@ func TestAnEvaluationFailsIfAllNewEpisodesFail(t *testing.T) {
 	s := &answers{}
 	s.until.Store(15)
 	config, _ := evalSetup(t, s)
-	code, _, _ := launchRun(t, "", "eval", config, "--log", "error")
-	require.Equal(t, cli.Failed, code)
+	fail(t, "eval", config, "--log", "error")
 	s.until.Store(0)
 	s.mute.Store(true)
 	code, shown, errs := launchRun(t, "", "eval", config, "--log", "error")
@@ -216,11 +210,8 @@ func TestEvaluationsExplainTheirKeys(t *testing.T) {
 		"default_chat_config.temperature", "experiment.dump_dir"} {
 		require.Contains(t, text, key)
 	}
-	code, _, _ := launchRun(t, "", "eval")
-	require.Equal(t, cli.Usage, code)
-	code, _, errs := launchRun(t, "", "eval", filepath.Join(t.TempDir(), "none.yaml"))
-	require.Equal(t, cli.Usage, code)
-	require.Contains(t, errs, "no such file")
+	refuse(t, "eval")
+	require.Contains(t, refuse(t, "eval", filepath.Join(t.TempDir(), "none.yaml")), "no such file")
 }
 
 // TestResultsBelongToThePolicyThatWroteThem: rounded weights and another prompt are another policy.

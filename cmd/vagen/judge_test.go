@@ -18,14 +18,10 @@ import (
 const labelledSet = "../../testdata/judge/labelled.json"
 
 func TestJudgesAreMeasuredOnALabelledSet(t *testing.T) {
-	code, out, _ := launchRun(t, "", "judge", "eval", "--json", labelledSet)
-	require.Equal(t, cli.OK, code)
 	var e judge.Evaluation
-	require.NoError(t, json.Unmarshal([]byte(out), &e))
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "judge", "eval", "--json", labelledSet)), &e))
 	require.Greater(t, e.All.F1(), 0.9)
-	code, out, _ = launchRun(t, "", "judge", "eval", labelledSet)
-	require.Equal(t, cli.OK, code)
-	require.Contains(t, out, "negation")
+	require.Contains(t, succeed(t, "judge", "eval", labelledSet), "negation")
 
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "Bearer sesame", r.Header.Get("Authorization"))
@@ -76,19 +72,14 @@ func TestTheJudgeOfAConfigurationIsMeasured(t *testing.T) {
 		require.Equal(t, want.Missing(), e.All.Unread)
 		require.NotContains(t, out+errs, "sesame")
 	}
-	code, out, errs := launchRun(t, "", append(args, "scorer=rules")...)
-	require.Equal(t, cli.OK, code, errs)
-	require.Contains(t, out, `"asked":{"claims":0`)
-	code, _, errs = launchRun(t, "", append(args, "judge.key_env=sk-abcdef0123456789")...)
-	require.Equal(t, cli.Usage, code)
-	require.NotContains(t, errs, "abcdef")
+	require.Contains(t, succeed(t, append(args, "scorer=rules")...), `"asked":{"claims":0`)
+	require.NotContains(t, refuse(t, append(args, "judge.key_env=sk-abcdef0123456789")...), "abcdef")
 }
 
 func TestJudgeEvalRefusesWhatItCannotRead(t *testing.T) {
 	for _, args := range [][]string{{}, {"main.go"}, {"missing.json"}, {"--limit", "-1", labelledSet},
 		{"--model", "m", labelledSet}, {"--key-env", "K", labelledSet}} {
-		code, _, errs := launchRun(t, "", append([]string{"judge", "eval"}, args...)...)
-		require.Equal(t, cli.Usage, code, "%v: %s", args, errs)
+		refuse(t, append([]string{"judge", "eval"}, args...)...)
 	}
 }
 

@@ -49,6 +49,14 @@ func refuse(t *testing.T, args ...string) string {
 	return errs
 }
 
+// fail runs a command line that must fail at its work and returns the error text.
+func fail(t *testing.T, args ...string) string {
+	t.Helper()
+	code, _, errs := launchRun(t, "", args...)
+	require.Equal(t, cli.Failed, code, "%v: %s", args, errs)
+	return errs
+}
+
 func TestEveryCommandHasHelp(t *testing.T) {
 	var visit func(c *cli.Command, path []string)
 	visit = func(c *cli.Command, path []string) {

@@ -87,11 +87,8 @@ func TestServedWithAKey(t *testing.T) {
 	t.Setenv("VAGEN_TEST_KEY", "secret")
 	for _, flags := range [][]string{{"--api-key-env", "VAGEN_TEST_KEY"}, {"--api-key-file", file}} {
 		url, stop := serve(t, append(flags, "--env", "sokoban")...)
-		code, _, errs := launchRun(t, "", "play", "remote", "base_urls="+url, "retries=0")
-		require.Equal(t, cli.Failed, code)
-		require.Contains(t, errs, "refuses the key")
-		code, _, errs = launchRun(t, "", "play", "remote", "base_urls="+url, "token=secret", "render_mode=text")
-		require.Equal(t, cli.OK, code, errs)
+		require.Contains(t, fail(t, "play", "remote", "base_urls="+url, "retries=0"), "refuses the key")
+		succeed(t, "play", "remote", "base_urls="+url, "token=secret", "render_mode=text")
 		code, log := stop()
 		require.Equal(t, cli.OK, code)
 		require.NotContains(t, log, "secret")
@@ -103,14 +100,13 @@ func TestClientsOfAServiceSetPathsOnlyIfAllowed(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.svg"), []byte(`<svg viewBox="0 0 9 9"/>`), 0o600))
 	for _, args := range [][]string{nil, {"--allow-option", "data_dir"}} {
 		url, stop := serve(t, append([]string{"--env", "svg"}, args...)...)
-		code, _, errs := launchRun(t, "", "play", "remote", "base_urls="+url, "retries=0", "data_dir="+dir)
+		play := []string{"play", "remote", "base_urls=" + url, "retries=0", "data_dir=" + dir}
 		if args == nil {
-			require.Equal(t, cli.Failed, code)
-			require.Contains(t, errs, "only the operator of the service may set it")
+			require.Contains(t, fail(t, play...), "only the operator of the service may set it")
 		} else {
-			require.Equal(t, cli.OK, code, errs)
+			succeed(t, play...)
 		}
-		code, _ = stop()
+		code, _ := stop()
 		require.Equal(t, cli.OK, code)
 	}
 }
@@ -153,10 +149,6 @@ func TestInvalidServiceFlagsAreRefused(t *testing.T) {
 	} {
 		require.Contains(t, refuse(t, append([]string{"serve", "--log", "error"}, args...)...), want)
 	}
-	code, _, errs := launchRun(t, "", "serve", "--env", "sokoban", "--api-key-file", "/does/not/exist")
-	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "the API key: ")
-	code, _, errs = launchRun(t, "", "serve", "--env", "sokoban", "--addr", "nowhere")
-	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "nowhere")
+	require.Contains(t, fail(t, "serve", "--env", "sokoban", "--api-key-file", "/does/not/exist"), "the API key: ")
+	require.Contains(t, fail(t, "serve", "--env", "sokoban", "--addr", "nowhere"), "nowhere")
 }

@@ -74,16 +74,10 @@ func TestAFinishedRunCanBeExtended(t *testing.T) {
 	succeed(t, append(args, out)...)
 	require.Contains(t, succeed(t, append(args, out, "trainer.total_training_steps=3")...), "resuming after step 2\n")
 	require.FileExists(t, filepath.Join(out, "checkpoints/step_3/actor/model.safetensors"))
-	code, _, errs := launchRun(t, "", append(args, out, "--resume")...)
-	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "steps: the run has done 3, which is more than 2")
-	code, _, errs = launchRun(t, "", append(args, out, "--resume", "trainer.total_training_steps=3",
-		"algorithm.gamma=0.5")...)
-	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "algorithm.gamma: 1 → 0.5")
-	code, _, errs = launchRun(t, "", append(args, out+"-none", "--resume")...)
-	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "no run in")
+	require.Contains(t, fail(t, append(args, out, "--resume")...), "steps: the run has done 3, which is more than 2")
+	require.Contains(t, fail(t, append(args, out, "--resume", "trainer.total_training_steps=3",
+		"algorithm.gamma=0.5")...), "algorithm.gamma: 1 → 0.5")
+	require.Contains(t, fail(t, append(args, out+"-none", "--resume")...), "no run in")
 }
 
 // TestTrainingExportsThePolicy: with adapters, both the merged model, which can be

@@ -101,10 +101,6 @@ func TestAViewedRunIsTheOneThatWasTrained(t *testing.T) {
 	stop()
 	require.Equal(t, cli.OK, <-ended)
 
-	code, _, errs := launchRun(t, "", "view", filepath.Join(out, "nowhere"))
-	require.Equal(t, cli.Usage, code)
-	require.Contains(t, errs, "not the folder of a run")
-	code, _, errs = launchRun(t, "", "view", out, "--addr", "0.0.0.0:0")
-	require.Equal(t, cli.Usage, code)
-	require.Contains(t, errs, "a key is needed")
+	require.Contains(t, refuse(t, "view", filepath.Join(out, "nowhere")), "not the folder of a run")
+	require.Contains(t, refuse(t, "view", out, "--addr", "0.0.0.0:0"), "a key is needed")
 }
