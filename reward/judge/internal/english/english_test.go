@@ -37,7 +37,7 @@ func TestEachRuleReadsItsSentences(t *testing.T) {
 
 func TestEachClassHasWords(t *testing.T) {
 	have := map[class]bool{}
-	for _, list := range lexicon {
+	for _, list := range lexicon() {
 		for _, p := range list {
 			have[p.word.class] = true
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"vagen/reward"
 )
@@ -112,8 +113,8 @@ type phrase struct {
 }
 
 // lexicon maps the first two words of a phrase, of which the second may be missing, to the phrases,
-// longest first.
-var lexicon = readLexicon(wordList)
+// longest first. It is read when the first text is: programs that judge nothing start without it.
+var lexicon = sync.OnceValue(func() map[[2]string][]phrase { return readLexicon(wordList) })
 
 // readLexicon reads words.txt. It panics if a class is not known, as regexp.MustCompile does.
 func readLexicon(text string) map[[2]string][]phrase {

@@ -62,6 +62,7 @@ const maxWords = 1 << 14
 // longest returns the meaning of the longest phrase at the start of words, the words that it stands
 // for, and its length.
 func longest(words []string) (word, []string, int) {
+	lexicon := lexicon()
 	if len(words) > 1 {
 		for _, p := range lexicon[[2]string(words)] {
 			if n := len(p.rest) + 2; n <= len(words) && slices.Equal(p.rest, words[2:n]) {
