@@ -155,7 +155,7 @@ func TestRewardsOfSectionsArePlacedAtTheirEnd(t *testing.T) {
 		c.Reward.Site, c.Reward.Normalize = site, normalize
 		b := tagged()
 		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
-		tr.Learner = traintest.Aligned{Bandit: b}
+		tr.Learner = aligned{b}
 		require.NoError(t, tr.Run(t.Context()))
 		return b.Updates[0].Batch
 	}
@@ -245,4 +245,18 @@ func TestGraphGPOAndGDPOGetTheirColumns(t *testing.T) {
 	require.NoError(t, tr.Run(t.Context()))
 	require.Equal(t, 1, strings.Count(log.String(), "step=1 parts=[gues]\n"), log)
 	require.Equal(t, 1, strings.Count(log.String(), "parts of the reward without effect"), "once")
+}
+
+// aligned is a bandit that also reports where its words end.
+type aligned struct{ *traintest.Bandit }
+
+func (b aligned) Ends(tokens []int32) (ends []int) {
+	at := 0
+	for _, token := range tokens {
+		if b.IsWord(token) {
+			at += len(b.Words[token])
+		}
+		ends = append(ends, at)
+	}
+	return ends
 }

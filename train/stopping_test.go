@@ -70,7 +70,7 @@ func TestCancellingEndsARun(t *testing.T) {
 		lines, err := track.NewJSONLines(path)
 		require.NoError(t, err)
 		tr.Sinks = append(tr.Sinks, lines)
-		tr.Checkpointer = traintest.FailingSave(traintest.ErrBroken)
+		tr.Checkpointer = failingSave()
 		err = tr.Run(ctx)
 		require.ErrorIs(t, err, context.Canceled, place)
 		require.NotErrorIs(t, err, traintest.ErrBroken)

@@ -81,7 +81,7 @@ func TestFailuresOfTheCallersPartsEndTheRun(t *testing.T) {
 			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error { return traintest.ErrBroken }))
 		},
 		"save": func(tr *train.Trainer, _ *traintest.Bandit) {
-			tr.Checkpointer = traintest.FailingSave(traintest.ErrBroken)
+			tr.Checkpointer = failingSave()
 		},
 		"watch": func(tr *train.Trainer, _ *traintest.Bandit) {
 			tr.Observer = traintest.Hooks{OnValidated: func(int, []*rollout.Trajectory) error { return traintest.ErrBroken }}
@@ -342,4 +342,11 @@ func TestACheckpointWithoutAChannelIsComplete(t *testing.T) {
 	full := errors.New("disk full")
 	require.NoError(t, new(train.Pending).Wait())
 	require.ErrorIs(t, (&train.Pending{Err: full}).Wait(), full)
+}
+
+// failingSave is a Checkpointer whose checkpoints fail.
+func failingSave() traintest.Hooks {
+	return traintest.Hooks{OnBegin: func(context.Context, train.State) (*train.Pending, error) {
+		return nil, traintest.ErrBroken
+	}}
 }

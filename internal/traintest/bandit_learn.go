@@ -186,20 +186,6 @@ func (l snapshotBandit) Close() error {
 	return nil
 }
 
-// Aligned is a bandit that also reports where its words end.
-type Aligned struct{ *Bandit }
-
-func (b Aligned) Ends(tokens []int32) (ends []int) {
-	at := 0
-	for _, token := range tokens {
-		if b.IsWord(token) {
-			at += len(b.Words[token])
-		}
-		ends = append(ends, at)
-	}
-	return ends
-}
-
 // Encode implements policy.Encoder: responses are words of the bandit.
 func (b *Bandit) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
 	var out []policy.Piece

@@ -24,11 +24,6 @@ var (
 	_ train.Observer   = Hooks{}
 )
 
-// FailingSave is a Checkpointer whose checkpoints fail with an error, or succeed for nil.
-func FailingSave(err error) Hooks {
-	return Hooks{OnBegin: func(context.Context, train.State) (*train.Pending, error) { return nil, err }}
-}
-
 func (h Hooks) Begin(ctx context.Context, s train.State) (*train.Pending, error) {
 	if h.OnBegin == nil {
 		return nil, nil

@@ -94,25 +94,6 @@ func Split(harness string) config.Config {
 	return c
 }
 
-// UpdateSummary is a call of Update.
-type UpdateSummary struct {
-	Critic bool    // only the critic is updated
-	Coef   float64 // of the value loss
-	Rows   int
-	Clip   float64
-	Beta   float64
-}
-
-// UpdateSummaries returns the calls of Update so far.
-func (b *Bandit) UpdateSummaries() []UpdateSummary {
-	var out []UpdateSummary
-	for _, u := range b.Updates {
-		out = append(out, UpdateSummary{u.Objective.CriticOnly, u.Objective.ValueCoef, u.Batch.Len(), u.Optimizer.GradClip,
-			u.Optimizer.Beta2})
-	}
-	return out
-}
-
 // Has reports whether a metric was measured.
 func Has(m track.Metrics, name string) bool {
 	_, ok := m[name]
