@@ -25,7 +25,8 @@ func (r *reader) silences() []span {
 				to = r.end // my guess: …
 			}
 			// A doubt on its own is about what stands before it: "above me, but I am not sure".
-			if from > r.begin && !r.has(from, to, dir, level, axis, align) && (!r.is(from, but) || !r.has(from, to, object)) {
+			if from > r.begin && !r.has(from, to, dir, level, axis, align) &&
+				(!r.is(from, but) || !r.has(from, to, object)) {
 				from, _ = r.clauseAt(from - 1)
 			}
 		}

@@ -79,7 +79,9 @@ func (r *reader) cut() {
 	r.chunks, r.clause = r.chunks[:0], clause{base: player}
 	for k := r.begin; k < r.end; {
 		next := k
-		for _, rule := range [...]func(k int) int{r.baseAt, r.positionAt, r.onAt, r.spotAt, r.nameAt, r.nearAt, r.equalAt} {
+		for _, rule := range [...]func(k int) int{
+			r.baseAt, r.positionAt, r.onAt, r.spotAt, r.nameAt, r.nearAt, r.equalAt,
+		} {
 			if next = rule(k); next > k {
 				break
 			}
