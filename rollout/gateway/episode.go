@@ -328,7 +328,7 @@ func (e *Episode) give(r rollout.Reply) {
 	defer close(c.done)
 	if e.refused = r.Err; r.Err != nil {
 		code := "context_length_exceeded"
-		if errors.Is(r.Err, policy.ErrMessages) { // for which an agent that fails has no excuse
+		if errors.Is(r.Err, policy.ErrMessages) { // a fault of the request: an agent that fails then has failed
 			code, e.refused = "", nil
 		}
 		c.refused = cmp.Or(e.over(), failure(http.StatusBadRequest, code, "%v", r.Err))
