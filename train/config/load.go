@@ -315,11 +315,11 @@ type Setting struct {
 // the known keys of other systems, in alphabetical order. A part * of such a key
 // matches any part, and at its end any number of parts.
 func Settings() []Setting {
-	c := Default()
+	c, names := Default(), Registries{}.WithBuiltins() // once: an estimator finds out what it reads by evaluating rows
 	var out []Setting
 	for _, k := range settings.Keys(&c) {
 		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value,
-			Values: Registries{}.Values(k.Path)})
+			Values: names.Values(k.Path)})
 	}
 	others := map[string]Setting{}
 	for _, f := range vagen.Keys() {
