@@ -1,8 +1,8 @@
 package reward
 
 import (
-	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // aliases are the names that are searched for the sections of a malformed response,
@@ -14,37 +14,19 @@ var aliases = map[string][]string{
 	SectionAnswer:      {answerTag, actionTag},
 }
 
-// pattern finds the tags of a name, and its label at the start of a text.
-type pattern struct{ opening, closing, label *regexp.Regexp }
-
-// patterns are those of the aliases, in any case. As in Python's matching, four letters beyond ASCII count as i, k
-// and s; regexp itself knows those of k and s.
-var patterns = func() map[string]pattern {
-	const space = `[\t-\r\x1c-\x20\x{85}\pZ]*`
-	all := map[string]pattern{}
-	for _, names := range aliases {
-		for _, name := range names {
-			folded := strings.ReplaceAll(name, "i", "[iİı]")
-			all[name] = pattern{
-				opening: regexp.MustCompile(`(?i)<` + folded + `>`),
-				closing: regexp.MustCompile(`(?i)</` + folded + `>`),
-				label:   regexp.MustCompile(`(?i)\A` + folded + space + `:`),
-			}
-		}
-	}
-	return all
-}()
-
 // recoverSection returns the content of a section of a malformed response: of the first
 // block with one of its tags, else of the first line that starts with one of its
 // names and a colon. Case is ignored. It returns "" if neither exists or the first
 // match is empty.
 func recoverSection(text, section string) string {
-	for _, find := range []func(text, name string) (string, bool){looseBlock, labelled} {
-		for _, name := range aliases[section] {
-			if content, ok := find(text, name); ok {
-				return strip(content)
-			}
+	for _, name := range aliases[section] {
+		if content, ok := looseBlock(text, name); ok {
+			return strip(content)
+		}
+	}
+	for _, name := range aliases[section] {
+		if content, ok := labelled(text, name); ok {
+			return strip(content)
 		}
 	}
 	return ""
@@ -52,41 +34,91 @@ func recoverSection(text, section string) string {
 
 // looseBlock finds the first block of a tag, in any case.
 func looseBlock(text, tag string) (content string, ok bool) {
-	opening := patterns[tag].opening.FindStringIndex(text)
-	if opening == nil {
+	_, start, ok := indexFold(text, 0, "<"+tag+">")
+	if !ok {
 		return "", false
 	}
-	text = text[opening[1]:]
-	closing := patterns[tag].closing.FindStringIndex(text)
-	if closing == nil {
+	end, _, ok := indexFold(text, start, "</"+tag+">")
+	if !ok {
 		return "", false
 	}
-	return text[:closing[0]], true
+	return text[start:end], true
 }
 
 // labelled finds the first line that starts with the label and a colon, and returns
 // the rest of the line or, if that is blank, the next line that is not.
 func labelled(text, label string) (content string, ok bool) {
-	for {
-		text = text[skipSpace(text, 0):]
-		if found := patterns[label].label.FindStringIndex(text); found != nil {
-			if content, ok := firstLine(text[found[1]:]); ok {
-				return content, true
+	for at := 0; ; {
+		at = skipSpace(text, at)
+		if end, ok := prefixFold(text, at, label); ok {
+			if colon := skipSpace(text, end); strings.HasPrefix(text[colon:], ":") {
+				if content, ok := lineAfter(text, colon+1); ok {
+					return content, true
+				}
 			}
 		}
-		if _, text, ok = strings.Cut(text, "\n"); !ok {
+		i := strings.IndexByte(text[at:], '\n')
+		if i < 0 {
 			return "", false
 		}
+		at += i + 1
 	}
 }
 
-// firstLine returns the line of the first character that is not white space. When there
-// is only white space, there is a line if that has anything but line ends.
-func firstLine(text string) (string, bool) {
-	start := skipSpace(text, 0)
+// lineAfter returns the line of the first character at or after i that is not
+// white space. When only white space is left, there is a line if that has
+// anything but line ends.
+func lineAfter(text string, i int) (string, bool) {
+	start := skipSpace(text, i)
 	if start == len(text) {
-		return "", strings.Trim(text, "\n") != ""
+		return "", strings.Trim(text[i:], "\n") != ""
 	}
 	line, _, _ := strings.Cut(text[start:], "\n")
 	return line, true
+}
+
+// indexFold finds the first place of an ASCII text at or after from, in any case,
+// and returns where it starts and ends.
+func indexFold(s string, from int, want string) (start, end int, ok bool) {
+	for {
+		i := strings.IndexByte(s[from:], want[0])
+		if i < 0 {
+			return 0, 0, false
+		}
+		start = from + i
+		if end, ok = prefixFold(s, start, want); ok {
+			return start, end, true
+		}
+		from = start + 1
+	}
+}
+
+// prefixFold reports whether s has an ASCII text in lower case at byte i, in any
+// case, and where that ends. As in Python's matching, four letters beyond ASCII
+// count as i, k and s.
+func prefixFold(s string, i int, want string) (end int, ok bool) {
+	for k := range len(want) {
+		if i >= len(s) {
+			return 0, false
+		}
+		c, n := rune(s[i]), 1
+		if c >= utf8.RuneSelf {
+			c, n = utf8.DecodeRuneInString(s[i:])
+		}
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		case c == dottedI, c == 'ı':
+			c = 'i'
+		case c == 'ſ':
+			c = 's'
+		case c == '\u212a': // the Kelvin sign
+			c = 'k'
+		}
+		if c != rune(want[k]) {
+			return 0, false
+		}
+		i += n
+	}
+	return i, true
 }
