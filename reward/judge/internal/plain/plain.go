@@ -4,7 +4,6 @@ package plain
 
 import (
 	"html"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,21 +11,24 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// What of Markdown and HTML is not text.
-var (
-	addresses = regexp.MustCompile(`\]\([^)]*\)`) // of links
-	tags      = regexp.MustCompile(`<[^>]*>`)
-)
-
 // Text returns the text that a reader sees, in lower case and without tags.
 func Text(text string) string {
-	if text = Visible(text); strings.IndexByte(text, '<') >= 0 {
-		text = tags.ReplaceAllStringFunc(text, tagText)
+	text = Visible(text)
+	if strings.IndexByte(text, '<') >= 0 {
+		text = withoutTags(text)
 	}
-	if strings.Contains(text, "](") {
-		text = addresses.ReplaceAllString(text, "")
+	var b strings.Builder
+	for { // links in Markdown
+		before, link, found := strings.Cut(text, "](")
+		_, after, closed := strings.Cut(link, ")")
+		if !found || !closed {
+			break
+		}
+		b.WriteString(before)
+		text = after
 	}
-	return strings.ToLower(text)
+	b.WriteString(text)
+	return strings.ToLower(b.String())
 }
 
 // Visible returns a text without invisible characters, entities and the look-alike
@@ -43,18 +45,40 @@ func Visible(text string) string {
 	return text
 }
 
-// tagText is what a reader sees in the place of a tag such as <b> or </observation>: a space if it may separate words.
-// What is no tag stays.
-func tagText(tag string) string {
-	name, _, _ := strings.Cut(strings.ToLower(strings.Trim(tag[1:len(tag)-1], "/ ")), " ")
+// withoutTags removes tags such as <b> and </observation>. A tag that may separate
+// words leaves a space.
+func withoutTags(text string) string {
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(text, '<')
+		if i < 0 {
+			break
+		}
+		j := strings.IndexByte(text[i:], '>')
+		if j < 0 {
+			break
+		}
+		b.WriteString(text[:i])
+		name := strings.Trim(text[i+1:i+j], "/ ")
+		if isTag := name != "" && name[0] < utf8.RuneSelf && unicode.IsLetter(rune(name[0])); !isTag {
+			b.WriteString(text[i : i+j+1])
+		} else {
+			b.WriteString(tagText(strings.ToLower(name)))
+		}
+		text = text[i+j+1:]
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// tagText is what a reader sees in the place of a tag.
+func tagText(name string) string {
+	name, _, _ = strings.Cut(name, " ")
 	switch name {
 	case "b", "i", "u", "s", "q", "em", "tt", "strong", "span", "code", "mark", "small", "font", "a":
 		return ""
 	case "li", "p", "br", "div", "tr", "ul", "ol":
 		return ". "
-	}
-	if name == "" || name[0] < 'a' || name[0] > 'z' {
-		return tag
 	}
 	return " "
 }

@@ -5,7 +5,6 @@ package read
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -18,18 +17,33 @@ import (
 // alternatives.
 func Firm(text string) string { return firm(text, nil, false) }
 
-// sentences matches a sentence, which a point within a number does not end.
-var sentences = regexp.MustCompile(`(?:[^!?;\n.]|\.[0-9])+[!?;\n.]?|[!?;\n.]`)
-
 // firm returns a text without its sentences that are questions, conditions, guesses or alternatives,
 // and without negative ones where it is positive.
 func firm(text string, names english.Names, positive bool) string {
-	return sentences.ReplaceAllStringFunc(text, func(sentence string) string {
-		if english.Asserts(sentence, names, positive) {
-			return sentence
+	var kept strings.Builder
+	for from := 0; from < len(text); {
+		end := from
+		for end < len(text) && !sentenceEnd(text, end) {
+			end++
 		}
-		return ""
-	})
+		end = min(end+1, len(text))
+		if sentence := text[from:end]; english.Asserts(sentence, names, positive) {
+			kept.WriteString(sentence)
+		}
+		from = end
+	}
+	return kept.String()
+}
+
+// sentenceEnd reports whether the byte at i ends a sentence; a point within a number does not.
+func sentenceEnd(text string, i int) bool {
+	switch text[i] {
+	case '!', '?', ';', '\n':
+		return true
+	case '.':
+		return i+1 == len(text) || text[i+1] < '0' || text[i+1] > '9'
+	}
+	return false
 }
 
 // Blank reports whether a text has nothing to read.

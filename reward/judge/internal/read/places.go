@@ -1,10 +1,8 @@
 package read
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -45,7 +43,7 @@ func places(entries map[string]any, names map[string]string) ([]reward.Relation,
 		}
 		for _, v := range all {
 			if at, ok := place(v); ok && known {
-				list = append(list, reward.Relate(object, cmp.Compare(at[0], player[0]), cmp.Compare(at[1], player[1])))
+				list = append(list, reward.Relate(object, sign(at[0]-player[0]), sign(at[1]-player[1])))
 			} else if r, ok := pairOf(object, v); ok {
 				list, found = append(list, r), true
 			} else if r, ok := relationsOf(object, v); ok {
@@ -130,7 +128,7 @@ func relationList(entries []any, names map[string]string) ([]reward.Relation, bo
 		if r, ok := relationsOf(object, entry); ok {
 			list = append(list, r)
 		} else if at, ok := place(entry); ok && known {
-			list = append(list, reward.Relate(object, cmp.Compare(at[0], player[0]), cmp.Compare(at[1], player[1])))
+			list = append(list, reward.Relate(object, sign(at[0]-player[0]), sign(at[1]-player[1])))
 		}
 	}
 	return list, len(list) > 0
@@ -191,7 +189,8 @@ func pairOf(object string, v any) (r reward.Relation, ok bool) {
 	}
 	first, _ := pair[0].(string)
 	second, _ := pair[1].(string)
-	r = reward.Relation{Object: object, Vertical: english.Vertical(first), Horizontal: english.Horizontal(second)}
+	r = reward.Relation{Object: object, Vertical: english.Vertical(strings.ToLower(first)),
+		Horizontal: english.Horizontal(strings.ToLower(second))}
 	return r, r.Vertical != "" || r.Horizontal != ""
 }
 
@@ -244,9 +243,19 @@ func relationIn(entry map[string]any, key string) string {
 		text, _ = entry[key].(string)
 	}
 	if key == "vertical" {
-		return english.Vertical(text)
+		return english.Vertical(strings.ToLower(strings.TrimSpace(text)))
 	}
-	return english.Horizontal(text)
+	return english.Horizontal(strings.ToLower(strings.TrimSpace(text)))
+}
+
+func sign(v float64) int {
+	switch {
+	case v < 0:
+		return -1
+	case v > 0:
+		return 1
+	}
+	return 0
 }
 
 // maxLiteral limits the length of a text that is read as one value.
@@ -273,20 +282,33 @@ func literal(text string) any {
 	return v
 }
 
-// python matches what Python writes otherwise than JSON.
-var python = regexp.MustCompile(`'[^']*'?|"[^"]*"?|[()]|None`)
-
 // toJSON rewrites Python's tuples, quotes and None.
 func toJSON(text string) string {
-	return python.ReplaceAllStringFunc(text, func(found string) string {
-		switch found {
-		case "(":
-			return "["
-		case ")":
-			return "]"
-		case "None":
-			return "null"
+	var b strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+			b.WriteByte('"')
+		case quote != 0 && c == '"':
+			b.WriteString(`\"`)
+		case quote != 0:
+			b.WriteByte(c)
+		case c == '\'' || c == '"':
+			quote = c
+			b.WriteByte('"')
+		case c == '(':
+			b.WriteByte('[')
+		case c == ')':
+			b.WriteByte(']')
+		case strings.HasPrefix(text[i:], "None"):
+			b.WriteString("null")
+			i += len("None") - 1
+		default:
+			b.WriteByte(c)
 		}
-		return `"` + strings.ReplaceAll(strings.Trim(found, found[:1]), `"`, `\"`) + `"`
-	})
+	}
+	return b.String()
 }
