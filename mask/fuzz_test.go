@@ -79,7 +79,8 @@ func FuzzSequence(f *testing.F) {
 	})
 }
 
-// FuzzFromMarks reads rows with marks anywhere, without losing context or inventing turns.
+// FuzzFromMarks reads rows with marks anywhere. Without unpaired marks both modes give
+// the same; no mode loses context or invents turns.
 func FuzzFromMarks(f *testing.F) {
 	f.Add([]byte{0, 1, 5, 2, 6, 1, 7, 2})
 	f.Add([]byte{2, 0, 1, 5, 2})
@@ -92,14 +93,23 @@ func FuzzFromMarks(f *testing.F) {
 				marks++
 			}
 		}
-		s, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end})
+		m := mask.Marks{Begin: begin, End: end}
+		strict, err := mask.FromMarks(ids, m)
+		m.PairByOrder = true
+		loose, looseErr := mask.FromMarks(ids, m)
+		if looseErr == nil {
+			consistent(t, loose)
+		}
 		if err != nil {
 			require.ErrorIs(t, err, mask.ErrOrphanMark)
 			return
 		}
-		consistent(t, s)
-		if s.Len() != len(ids)-marks {
-			t.Fatalf("%d of %d tokens left after %d marks", s.Len(), len(ids), marks)
+		consistent(t, strict)
+		if looseErr != nil || !strict.Equal(loose) {
+			t.Fatalf("the modes differ without orphans: %v", looseErr)
+		}
+		if strict.Len() != len(ids)-marks {
+			t.Fatalf("%d of %d tokens left after %d marks", strict.Len(), len(ids), marks)
 		}
 	})
 }

@@ -45,6 +45,37 @@ func TestOrphanMarksAreNamed(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrOrphanMark with %q", c.name, err, c.word)
 		}
 	}
-	_, err := mask.FromMarks([]int32{1}, mask.Marks{Begin: 4, End: 4})
-	require.ErrorIs(t, err, mask.ErrOrphanMark, "equal marks")
+	for _, order := range []bool{false, true} {
+		if _, err := mask.FromMarks([]int32{1}, mask.Marks{Begin: 4, End: 4, PairByOrder: order}); !errors.Is(err,
+			mask.ErrOrphanMark) {
+			t.Errorf("equal marks: got %v", err)
+		}
+	}
+}
+
+// TestPairByOrderLosesTurnsSilently shows what the compatibility mode does, and why it is
+// not the default: with one missing begin mark, no turn is left.
+func TestPairByOrderLosesTurnsSilently(t *testing.T) {
+	ids := []int32{7, end, 8, begin, 9, end, 8, begin, 9, end}
+	s, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true})
+	if err != nil || s.Turns() != 0 {
+		t.Errorf("%d turns, %v", s.Turns(), err)
+	}
+}
+
+// TestPairByOrderRefusesWhatTheOriginalCannotDo: tokens would have to move in
+// front of the row.
+func TestPairByOrderRefusesWhatTheOriginalCannotDo(t *testing.T) {
+	ids := []int32{end, 7, begin, 8, end}
+	_, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true})
+	require.ErrorIs(t, err, mask.ErrOrphanMark)
+}
+
+func TestPairByOrderKeepsWhatNeedsNoPairing(t *testing.T) {
+	for name, ids := range map[string][]int32{"nothing": nil, "context": {5, 6}, "lone end": {5, end, 6}} {
+		s, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true})
+		if err != nil || s.Len() != len(ids) || s.Turns() != 0 {
+			t.Errorf("%s: %v, %v", name, s, err)
+		}
+	}
 }
