@@ -12,7 +12,8 @@
 //	advantage_share     Parts, Advantage, Group            which reward part drives the updates
 //	response_length     Mask, Truncated                    how long responses are, how many were truncated
 //	template_collapse   Text, Group                        do responses depend on the start state
-//	mutual_information  Cross                              the same, measured by the policy itself
+//
+// [MutualInformation] measures the last by the policy itself, for programs that fill Cross: they register it.
 //
 // A metric whose columns are absent writes nothing, so one set of names works for every
 // estimator. A [Registry] holds metrics by name, including users' own. Every sum is

@@ -45,7 +45,8 @@ type Registry struct {
 	table
 }
 
-// Builtin returns a new registry with the metrics of this package.
+// Builtin returns a new registry with the metrics of this package, but for MutualInformation: training computes no
+// Batch.Cross.
 func Builtin(o Options) (*Registry, error) {
 	if !(o.ClipLow >= 0) || !(o.ClipHigh >= 0) || !floats.Finite(o.ClipLow+o.ClipHigh) {
 		return nil, fmt.Errorf("diagnose: ClipLow, ClipHigh = %v, %v, want 0 or more: %w", o.ClipLow, o.ClipHigh, ErrSetting)
@@ -64,7 +65,6 @@ func Builtin(o Options) (*Registry, error) {
 		"advantage_share":    {Value: AdvantageShare, About: "which part of the reward drives the updates"},
 		"response_length":    {Value: ResponseLength, About: "how long responses are, and how many were truncated"},
 		"template_collapse":  {Value: TemplateCollapse(o.NGram), About: "whether responses depend on the start state"},
-		"mutual_information": {Value: MutualInformation, About: "whether responses depend on the start state, measured by the policy itself"},
 	})
 	return r, nil
 }
