@@ -36,7 +36,7 @@ type Server struct {
 	legacy  *sessions
 	kinds   kinds
 	metrics *counters
-	seeds   atomic.Uint64 // seeds drawn so far
+	seeds   atomic.Uint64    // seeds drawn so far
 	routes  map[string]route // by path, which ends in a slash if an environment's name follows
 
 	base   context.Context // parent of all calls' contexts; ends when Close stops waiting
