@@ -17,7 +17,8 @@ func from[E Estimator](e E) func(Params) Estimator {
 	}
 }
 
-// specs lists the estimators of this package. Where they say nothing else, the mask is MaskLoss and rewards are under it.
+// specs lists the estimators of this package. Where they say nothing else, the mask is MaskLoss and rewards are under
+// it.
 var specs = []Spec{
 	{
 		Name: "gae", About: "GAE with every token as a step; for rows without observations", Mask: MaskAttention,

@@ -137,7 +137,7 @@ type Stats struct {
 	GradNorm    float64 // before clipping; of the policy and a shared critic
 	HasGradNorm bool    // GradNorm was computed
 	CriticNorm  float64 // of a separate critic
-	Skipped     bool    // policy or critic was not updated: its norm was not finite, or too large; or neither had a gradient
+	Skipped     bool    // policy or critic was not updated: norm not finite or too large, or neither had a gradient
 	Tokens      int     // tokens in rows
 	// Metrics are further statistics of the policy loss, such as those of turns, under
 	// the names that loss.Metrics uses; nil if there are none.

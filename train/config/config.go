@@ -15,8 +15,9 @@ var ErrConfig = errors.New("bad configuration")
 // Config is the configuration of a training run. Keys have the names that VAGEN's
 // users know; settings without a counterpart there are in the groups run, env and model.
 //
-// Every fact about a setting is a tag of its field, or of a struct around it, and the inner tag counts:
-// default is its value in Default, unless that follows from another package; null is the value that null stands for; range, must, count and oneof are its checks, see
+// Every fact about a setting is a tag of its field, or of a struct around it, and the inner tag counts: default is
+// its value in Default, unless that follows from another package; null is the value that null stands for; range,
+// must, count and oneof are its checks, see
 // settings.Check; owner says who honours it: trainer (a train.Trainer itself), checkpoint,
 // learner or run, see train.OuterKeys; resume:"free" lets it differ when a run resumes, because it
 // changes no result, and resume:"devices" if work is divided as for several devices; idle and noted

@@ -98,7 +98,8 @@ func CheckImage(data []byte, pixels *int) error {
 	return nil
 }
 
-// DecodeImage decodes a PNG or a JPEG to an *image.RGBA or an *image.NRGBA. It applies CheckImage before it allocates pixels.
+// DecodeImage decodes a PNG or a JPEG to an *image.RGBA or an *image.NRGBA. It applies CheckImage before it allocates
+// pixels.
 func DecodeImage(data []byte, pixels *int) (image.Image, error) {
 	if err := CheckImage(data, pixels); err != nil {
 		return nil, err

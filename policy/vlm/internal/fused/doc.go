@@ -61,8 +61,8 @@ const (
 	RowBits = "as"
 )
 
-// The layout of packed matrices: outputs side by side in a panel, and in int8 weights of an output side by side, and rows
-// of bytes that hold the scales of a panel's outputs.
+// The layout of packed matrices: outputs side by side in a panel, and in int8 weights of an output side by side, and
+// rows of bytes that hold the scales of a panel's outputs.
 const (
 	Panel  = 64
 	Quad   = 4

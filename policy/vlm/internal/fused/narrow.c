@@ -24,8 +24,8 @@ enum { MOST = 8, AHEAD = 4096 };
 	_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(p))), 16))
 #define SPLAT _mm512_set1_ps
 #define FMA _mm512_fmadd_ps
-// VNNI multiplies by numbers without a sign: weights have 128 added, which blocks' starts take back. GCC's own function for
-// it moves registers for each product.
+// VNNI multiplies by numbers without a sign: weights have 128 added, which blocks' starts take back. GCC's own
+// function for it moves registers for each product.
 __attribute__((target("avx512f,avx512vnni"))) static inline __m512i dot512(__m512i s, __m512i a, __m512i b) {
 	__asm__("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
 	return s;
@@ -49,8 +49,8 @@ __attribute__((target("avx512f,avx512vnni"))) static inline __m512i dot512(__m51
 #define WIDE(p) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p))), 16))
 #define SPLAT _mm256_set1_ps
 #define FMA _mm256_fmadd_ps
-// maddubs multiplies by numbers without a sign, too: here magnitudes of weights, whose signs go to x. Sums of two are at
-// most 2·127², which 16 bits hold.
+// maddubs multiplies by numbers without a sign, too: here magnitudes of weights, whose signs go to x. Sums of two are
+// at most 2·127², which 16 bits hold.
 #define TARGET8 TARGET
 #define I8 __m256i
 #define WIDTH8 8

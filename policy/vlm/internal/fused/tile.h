@@ -1,14 +1,13 @@
-// Tiles for one set of instructions. Whoever includes this defines NAME, which makes a name of that set. A tile multiplies
-// a number of units of a panel by ROWS rows of x, to y [ROWS, units·UNIT]. With each step it calls weights AHEAD into the
-// second cache: what the processor foresees by itself is too near.
+// Tiles for one set of instructions. Whoever includes this defines NAME, which makes a name of that set. A tile
+// multiplies a number of units of a panel by ROWS rows of x, to y [ROWS, units·UNIT]. With each step it calls weights
+// AHEAD into the second cache: what the processor foresees by itself is too near.
 //
-// For bfloat16, TARGET, the vector V of WIDTH floats, WIDE, which reads WIDTH numbers, SPLAT, which repeats one, and FMA,
-// a·b + c, are defined, too. Sums are registers.
+// For bfloat16, TARGET, the vector V of WIDTH floats, WIDE, which reads WIDTH numbers, SPLAT, which repeats one, and
+// FMA, a·b + c, are defined, too. Sums are registers.
 //
-// For int8, it is TARGET8, the vector I8 of WIDTH8 whole numbers, LOAD8, which reads four
-// weights of each output, SPLAT8, which repeats four numbers of x, DOT8, which adds their products to whole numbers that
-// begin at START8 of a block of x, and ADD8, which adds whole numbers times a scale to floats. Those of a block are
-// registers.
+// For int8, it is TARGET8, the vector I8 of WIDTH8 whole numbers, LOAD8, which reads four weights of each output,
+// SPLAT8, which repeats four numbers of x, DOT8, which adds their products to whole numbers that begin at START8 of a
+// block of x, and ADD8, which adds whole numbers times a scale to floats. Those of a block are registers.
 
 #define AHEAD_OF(w)                                             \
 	for (int l = 0; l < (int)(PANEL * sizeof *w); l += LINE) \

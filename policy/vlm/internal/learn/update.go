@@ -295,7 +295,8 @@ func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err erro
 		return stats, nil
 	}
 	err = s.Critic.OnDevices(true, func() error {
-		stats.CriticNorm, critic, err = s.learnWith(ctx, s.Critic, s.Critic.Net.Head(false, true), c, c.Optimizer.CriticRate, &stats)
+		head := s.Critic.Net.Head(false, true)
+		stats.CriticNorm, critic, err = s.learnWith(ctx, s.Critic, head, c, c.Optimizer.CriticRate, &stats)
 		return err
 	})
 	return stats, err

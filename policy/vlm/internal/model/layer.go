@@ -84,7 +84,7 @@ type Past struct {
 	Recent []*Node // of entries in slots only
 
 	Allow, RecentAllow *Node // [rows, slots] bool: which slots hold a token of the row
-	At                 *Node // the recent slot that Step writes, a scalar int32, or the slots of positions: see Block.stepTo
+	At                 *Node // the recent slot that Step writes, a scalar int32, or slots of positions: see Block.stepTo
 	Live               *Node // [rows] bool: rows in which Step changes states; nil is all
 }
 

@@ -9,9 +9,10 @@ import (
 )
 
 // PackMatrix returns a matrix [out, in] in bfloat16 or int8, in the layout that kernels read: panels of fused.Panel
-// outputs, of which the last one is filled up with zeros. In bfloat16 it is [panels, in, 64]. In int8 every output has a scale,
-// its largest magnitude / 127, and numbers are multiples of it, to the nearest: [panels, in + 4, 64], where the last four
-// rows of bytes are a panel's scales in float32, and the others [in/4, 64, 4]. There in has to be a multiple of 4.
+// outputs, of which the last one is filled up with zeros. In bfloat16 it is [panels, in, 64]. In int8 every output
+// has a scale, its largest magnitude / 127, and numbers are multiples of it, to the nearest: [panels, in + 4, 64],
+// where the last four rows of bytes are a panel's scales in float32, and the others [in/4, 64, 4]. There in has to be
+// a multiple of 4.
 func PackMatrix(w *Node, to dtypes.DType) *Node {
 	w = f32(w)
 	out, in := dim(w, 0), dim(w, 1)
