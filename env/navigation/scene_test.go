@@ -192,8 +192,8 @@ func TestRoutesAreShortest(t *testing.T) {
 
 func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 	s := newScene("empty", "living room", rays.V(-4, 0, -4), rays.V(4, 0, 4), rand.New(rand.NewPCG(1, 1)))
-	s.addObject(&kind{Name: "Ball", W: 0.4, H: 0.4, D: 0.4, Parts: []part{{rays.Globe, [6]float64{0, 0, 0, 1, 1, 1}, own}}},
-		rays.V(1, 1.2, 2), 0, "red")
+	ball := []part{{rays.Globe, [6]float64{0, 0, 0, 1, 1, 1}, own}}
+	s.addObject(&kind{Name: "Ball", W: 0.4, H: 0.4, D: 0.4, Parts: ball}, rays.V(1, 1.2, 2), 0, "red")
 	reds := func(x, z, yaw, horizon float64) (n int, cx, cy float64) {
 		img := s.Render(x, z, yaw, horizon, 100, 200)
 		for py := range 200 {

@@ -11,7 +11,8 @@ import (
 // Text draws the room as characters: the symbols of Parse with a space on each
 // side, a line to a row. Under the legacy rules a tab follows each cell.
 func (r *Room) Text(rules env.Rules) string {
-	return words.Grid(r.rows, r.cols, rules == env.Legacy, func(row, col int) rune { return symbols[kindOf(r, Cell{row, col})] })
+	symbol := func(row, col int) rune { return symbols[kindOf(r, Cell{row, col})] }
+	return words.Grid(r.rows, r.cols, rules == env.Legacy, symbol)
 }
 
 // relations returns where the targets and then the boxes are as seen from the

@@ -174,7 +174,8 @@ func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	b.Weight = sampled[T](t, c, "rollout_is_weights")
 	got := mustEval(t, p, Aggregation{}, b)
 	_, rows := count(b.Offsets, b.Mask)
-	scale := optional(t, c.Params, "dp_size", 1) * float64(rows) / optional(t, c.Params, "global_batch_size", float64(rows))
+	all := float64(rows)
+	scale := optional(t, c.Params, "dp_size", 1) * all / optional(t, c.Params, "global_batch_size", all)
 	compare2026(t, tally, c, got, 1/scale)
 	for field, v := range map[string]float64{
 		"pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
