@@ -19,10 +19,13 @@ func TestWhereWeightsAreChangesNoBytes(t *testing.T) {
 	critic := Options{Critic: learn.SeparateCritic, Reference: true}
 	adapters := critic
 	adapters.LoRA = &LoRA{Rank: 2, Alpha: 4}
+	two := adapters
+	two.Devices = 2
 	four := Options{Critic: learn.SharedCritic, Reference: true, Devices: 4}
 	pairs := map[string][2]Options{
 		"offloaded, one device": {critic, offloaded(critic)}, "offloaded, adapters": {adapters, offloaded(adapters)},
-		"offloaded, four devices": {four, offloaded(four)},
+		"offloaded, four devices":          {four, offloaded(four)},
+		"offloaded, adapters, two devices": {two, offloaded(two)},
 	}
 	for name, o := range map[string]Options{
 		"critic and reference": critic, "in host memory": offloaded(critic), "adapters": adapters,
