@@ -40,7 +40,7 @@ func (s *Sets) Score(ctx context.Context, c ScoreCall) (*policy.Scores, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkLengths(&c); err != nil {
+	if err := s.checkReference(&c); err != nil {
 		return nil, fmt.Errorf("vlm: score: %w", err)
 	}
 	sent := c
@@ -148,16 +148,25 @@ func (s *Sets) scoreReference(
 	return nil
 }
 
-// checkLengths refuses rows that are too long for the reference, which may be another model than the policy.
-func (s *Sets) checkLengths(c *ScoreCall) error {
+// checkReference refuses rows that are too long for the reference, which may be another model than the policy, and
+// tokens that it has not.
+func (s *Sets) checkReference(c *ScoreCall) error {
 	if !c.readsReference() {
 		return nil
 	}
-	most := s.Ref.Net.Cfg.Text.MaxPositions
+	text := &s.Ref.Net.Cfg.Text
 	for i := range c.Rows.Len() {
 		from, to := c.Rows.Offsets[i], c.Rows.Offsets[i+1]
-		if most > 0 && to-from > most && slices.Contains(c.Want[from:to], true) {
+		if !slices.Contains(c.Want[from:to], true) {
+			continue
+		}
+		if most := text.MaxPositions; most > 0 && to-from > most {
 			return fmt.Errorf("row %d has %d tokens, the reference policy allows %d", i, to-from, most)
+		}
+		for at, id := range c.Rows.Tokens[from:to] {
+			if int(id) >= text.Vocab {
+				return fmt.Errorf("row %d: token %d has id %d, the reference policy has ids below %d", i, at, id, text.Vocab)
+			}
 		}
 	}
 	return nil
