@@ -75,6 +75,18 @@ func TestSavedPolicyOpensAsAModel(t *testing.T) {
 	}
 }
 
+// TestSavingNeedsTheFilesOfAModel: a checkpoint without them would not open.
+func TestSavingNeedsTheFilesOfAModel(t *testing.T) {
+	for _, name := range []string{"config.json", "tokenizer.json"} {
+		dir := Folder(t, model.Qwen2, nil)
+		m := Open(t, dir, Options{})
+		require.NoError(t, os.Remove(filepath.Join(dir, name)))
+		err := m.Sets.Save(t.Context(), filepath.Join(t.TempDir(), "checkpoint"))
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.ErrorContains(t, err, "vlm: save: open "+filepath.Join(dir, name))
+	}
+}
+
 func TestCheckpointBeforeTheFirstStepRestoresToNoStep(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{})
 	first := m.Saved(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,8 +105,11 @@ func (l *Learner) SaveModel(ctx context.Context, from, dir string, score bool) (
 	}
 	defer w.Close()
 	for _, name := range modelFiles {
-		if err := copyFile(filepath.Join(from, name), filepath.Join(dir, name)); err != nil &&
-			!errors.Is(err, os.ErrNotExist) {
+		err := copyFile(filepath.Join(from, name), filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) && !slices.Contains(neededFiles, name) {
+			err = nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -209,10 +213,11 @@ func writeSeries(ctx context.Context, path string, meta map[string]string, all .
 	return w.Commit()
 }
 
+// neededFiles are the files besides the weights without which no model opens.
+var neededFiles = []string{"config.json", "tokenizer.json"}
+
 // modelFiles are the files besides the weights that other programs need. They are copied
-// from the model's folder if they exist.
-var modelFiles = []string{
-	"config.json", "generation_config.json", "preprocessor_config.json", "processor_config.json",
-	"video_preprocessor_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-	"added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json",
-}
+// from the model's folder, those that no model needs if they exist.
+var modelFiles = append(slices.Clone(neededFiles), "generation_config.json", "preprocessor_config.json",
+	"processor_config.json", "video_preprocessor_config.json", "tokenizer_config.json", "special_tokens_map.json",
+	"added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json")
