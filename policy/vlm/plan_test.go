@@ -292,6 +292,15 @@ func TestPlansRefuseWhatIsNoWork(t *testing.T) {
 	}
 }
 
+// TestPlansOfModelsWithoutATower: images add nothing to what only reads text.
+func TestPlansOfModelsWithoutATower(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{SharePrefix: true})
+	w := Workload{Train: true, Generate: true, Rows: 4, Tokens: 21}
+	text := planOf(t, m, w)
+	w.Images, w.Patches = 1, 16
+	require.Equal(t, text.Activations, planOf(t, m, w).Activations)
+}
+
 func TestPlanIsLoggedOnceBeforeTheFirstStep(t *testing.T) {
 	var out strings.Builder
 	m := newTiny(t, model.Qwen25VL, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})

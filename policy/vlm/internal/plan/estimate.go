@@ -230,7 +230,7 @@ func (s *Setup) planLayout(w Workload) microBatchPlan {
 	full := k.PerPack(l.length)
 	l.bins = k.PackSize(min(w.Rows, full), full, l.length, true)
 	l.several = w.Rows > full
-	if w.Images > 0 {
+	if w.Images > 0 && s.Net.Vision != nil {
 		images := min(w.Rows, full) * w.Images
 		if k.Share { // those behind a common prompt
 			fit := k.Budget / max(1, net.Grid{H: 1, W: w.Patches}.Tokens(k.Cfg.Vision.Merge))
@@ -312,7 +312,7 @@ func (l microBatchPlan) trainingBytes(n *net.Net) int64 {
 		floats += keep(b, n.Cfg.Text.Hidden, l.bins*l.length, l.bins, l.length)
 	}
 	sum := l.bytesOf(n, floats)
-	if l.images == 0 || n.Vision == nil {
+	if l.images == 0 {
 		return sum
 	}
 	if !n.Reach.Vision {
