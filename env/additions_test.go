@@ -10,7 +10,9 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/env/internal/envtest"
 	"vagen/internal/field"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -41,8 +43,7 @@ func lake(t *testing.T, r *env.Registry, config map[string]any) env.Env {
 	e, err := r.New("frozenlake", config)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	_, err = e.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, e, 1)
 	return e
 }
 
@@ -57,11 +58,10 @@ func TestRegisteredRewardsArePartsOfEachTurn(t *testing.T) {
 	config := map[string]any{"rewards": map[string]any{"length": map[string]any{"scale": -0.5}}}
 	e := lake(t, r, config)
 	require.Contains(t, config, "rewards", "the configuration is not changed")
-	out, err := e.Step(t.Context(), "abcd")
-	require.NoError(t, err)
+	out := envtest.Play(t, e, "abcd")
 	require.Contains(t, out.Reward, reward.Part{Name: "length", Value: -2})
 	require.NotNil(t, env.ParserOf(e))
-	_, err = e.(env.Snapshotter).Snapshot()
+	_, err := e.(env.Snapshotter).Snapshot()
 	require.NoError(t, err)
 	require.NoError(t, e.(env.Reseeder).Reseed(1))
 	require.NotEmpty(t, e.(env.Teacher).Scripts())
@@ -81,8 +81,7 @@ func TestRegisteredRewardsArePartsOfEachTurn(t *testing.T) {
 		"must be a mapping from names to sett": []any{"length"},
 	} {
 		_, err := r.New("frozenlake", map[string]any{"rewards": given})
-		require.ErrorIs(t, err, env.ErrOption)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, env.ErrOption, want)
 		require.NotEmpty(t, field.Keys(err))
 	}
 	_, err = builtin.Registry().New("frozenlake", map[string]any{"rewards": map[string]any{}})
@@ -109,8 +108,7 @@ func TestRegisteredFormatsAreReadByEveryEnvironment(t *testing.T) {
 				require.ErrorIs(t, err, env.ErrOption, "it has no data here")
 			}
 			require.NoError(t, err, "%s %s", k.Name, rules)
-			system, err := e.System(t.Context())
-			require.NoError(t, err)
+			system := envtest.System(t, e)
 			require.Contains(t, system.Text, "<plan>…</plan><answer>…</answer>", "%s %s", k.Name, rules)
 			require.Contains(t, system.Text, "<plan> holds your plan")
 			if rules != "service" { // which reads its own
@@ -124,10 +122,9 @@ func TestRegisteredFormatsAreReadByEveryEnvironment(t *testing.T) {
 	}
 	// A configuration may also declare one itself.
 	e := lake(t, builtin.Registry(), map[string]any{"prompt_format": "mine", "format_sections": []any{"plan", "answer"}})
-	out, err := e.Step(t.Context(), "<plan>a</plan><answer>Down</answer>")
-	require.NoError(t, err)
+	out := envtest.Play(t, e, "<plan>a</plan><answer>Down</answer>")
 	require.True(t, out.Response.FormatCorrect)
-	_, err = builtin.Registry().New("frozenlake", map[string]any{"prompt_format": "mine", "format_sections": []any{
+	_, err := builtin.Registry().New("frozenlake", map[string]any{"prompt_format": "mine", "format_sections": []any{
 		"plan"}})
 	require.ErrorContains(t, err, `"answer" is missing`)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 )
 
 // counting is an environment with a number as its state, and a flaw.
@@ -131,8 +132,7 @@ type hidesSnapshots struct{ env.Env }
 
 func TestJudgedPassesOnSnapshots(t *testing.T) {
 	j := env.Judged{Env: &counting{}}
-	_, err := j.Reset(t.Context(), 3)
-	require.NoError(t, err)
+	envtest.Reset(t, j, 3)
 	state, err := j.Snapshot()
 	require.NoError(t, err)
 	other := env.Judged{Env: &counting{}}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/reward"
 )
 
@@ -35,10 +36,8 @@ func TestRegistryHasClaimsPaid(t *testing.T) {
 	play := func(name string) env.Outcome {
 		e, err := r.New(name, nil)
 		require.NoError(t, err)
-		_, err = e.Reset(t.Context(), 1)
-		require.NoError(t, err)
-		out, err := e.Step(t.Context(), "x")
-		require.NoError(t, err)
+		envtest.Reset(t, e, 1)
+		out := envtest.Play(t, e, "x")
 		return out
 	}
 	before := play("claims").Reward.Sum()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/golden"
 )
 
 type common struct {
@@ -41,30 +42,19 @@ func TestDecodeFillsWhatIsGivenAndKeepsTheRest(t *testing.T) {
 }
 
 func TestDecodeNamesEveryFault(t *testing.T) {
-	for name, c := range map[string]struct {
-		config map[string]any
-		want   []string
-	}{
-		"unknown": {map[string]any{"siez": 4},
-			[]string{`"siez"`, `did you mean "size"?`, "format_reward, limit, name"}},
-		"untagged field":   {map[string]any{"hidden": 4}, []string{`"hidden"`}},
-		"text for number":  {map[string]any{"size": "four"}, []string{`"size"`, "whole number", "four", "string"}},
-		"fraction":         {map[string]any{"size": 4.5}, []string{`"size"`, "4.5"}},
-		"number for text":  {map[string]any{"name": 4}, []string{`"name"`, "must be a text"}},
-		"word for boolean": {map[string]any{"on": "yes"}, []string{`"on"`, "true or false"}},
-		"number is bad":    {map[string]any{"size": json.Number("1e")}, []string{`"size"`, "1e"}},
-		"wrong length":     {map[string]any{"room": []any{1, 2, 3}}, []string{`"room"`, "list of 2", "3"}},
-		"entry":            {map[string]any{"rows": []any{"SF", 3}}, []string{`"rows[1]"`}},
-		"not a list":       {map[string]any{"rows": "SF"}, []string{`"rows"`, "must be a list"}},
-		"infinite":         {map[string]any{"format_reward": math.Inf(1)}, []string{`"format_reward"`, "finite"}},
-		"overflow":         {map[string]any{"size": 1e300}, []string{`"size"`}},
-		"two at once":      {map[string]any{"size": "x", "nmae": 1}, []string{`"size"`, `"nmae"`}},
-	} {
+	type fault struct {
+		Config map[string]any
+		Want   []string
+	}
+	faults := golden.Table[map[string]fault](t, "faults.yaml")
+	faults["number is bad"] = fault{map[string]any{"size": json.Number("1e")}, []string{`"size"`, "1e"}}
+	faults["infinite"] = fault{map[string]any{"format_reward": math.Inf(1)}, []string{`"format_reward"`, "finite"}}
+	for name, c := range faults {
 		t.Run(name, func(t *testing.T) {
 			var s settings
-			err := env.Decode(c.config, &s)
+			err := env.Decode(c.Config, &s)
 			require.ErrorIs(t, err, env.ErrOption)
-			for _, want := range c.want {
+			for _, want := range c.Want {
 				require.ErrorContains(t, err, want)
 			}
 		})

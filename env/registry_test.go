@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 )
 
 func TestRegistryMakesWhatItWasGiven(t *testing.T) {
@@ -31,9 +32,7 @@ func TestRegistryNamesTheNearestEnvironment(t *testing.T) {
 	require.ErrorIs(t, err, env.ErrUnknown)
 	require.NoError(t, r.Register("frozenlake", func(map[string]any) (env.Env, error) { return nil, env.ErrOption }))
 	_, err = r.New("frozen_lake", nil)
-	require.ErrorIs(t, err, env.ErrUnknown)
-	require.ErrorContains(t, err, `did you mean "frozenlake"?`)
+	testkit.Error(t, err, env.ErrUnknown, `did you mean "frozenlake"?`)
 	_, err = r.New("frozenlake", nil)
-	require.ErrorIs(t, err, env.ErrOption)
-	require.ErrorContains(t, err, "frozenlake")
+	testkit.Error(t, err, env.ErrOption, "frozenlake")
 }

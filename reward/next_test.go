@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func nextParser(t *testing.T, format string, o ParserOptions) *Parser {
@@ -71,8 +73,7 @@ func TestNextRefusesOptionsOfOtherDialects(t *testing.T) {
 		require.ErrorContains(t, err, "next dialect")
 	}
 	_, err = NewParser("wm_thinking", ParserOptions{Dialect: Next})
-	require.ErrorIs(t, err, ErrFormat)
-	require.ErrorContains(t, err, `did you mean "wm_think"`)
+	testkit.Error(t, err, ErrFormat, `did you mean "wm_think"`)
 }
 
 // Other tests check this for the other dialects. A quadratic parser would take minutes for

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func parser(t testing.TB, name string, o ParserOptions) *Parser {
@@ -19,15 +21,11 @@ func parser(t testing.TB, name string, o ParserOptions) *Parser {
 
 func TestUnknownFormatsAreNamedWithWhatIsKnown(t *testing.T) {
 	_, err := NewParser("free_thnik", ParserOptions{Dialect: Legacy})
-	require.ErrorIs(t, err, ErrFormat)
-	require.ErrorContains(t, err, `did you mean "free_think"?`)
-	require.ErrorContains(t, err, "grounding_worldmodeling_symbolic")
+	testkit.Error(t, err, ErrFormat, `did you mean "free_think"?`, "grounding_worldmodeling_symbolic")
 	_, err = NewParser("grounding", ParserOptions{})
-	require.ErrorIs(t, err, ErrFormat)
-	require.ErrorContains(t, err, `"lite"`)
+	testkit.Error(t, err, ErrFormat, `"lite"`)
 	_, err = NewParser("wm", ParserOptions{Dialect: "heavy"})
-	require.ErrorIs(t, err, ErrFormat)
-	require.ErrorContains(t, err, "lite_navigation")
+	testkit.Error(t, err, ErrFormat, "lite_navigation")
 	_, err = NewParser("wm", ParserOptions{MaxActions: -1})
 	require.ErrorContains(t, err, "max_actions is -1")
 	_, err = NewParser("wm", ParserOptions{SpecialTokens: []string{"<x>"}})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/mask"
 	"vagen/policy/loss"
 )
@@ -138,8 +139,7 @@ func TestControllerStateSurvivesSaving(t *testing.T) {
 	require.NoError(t, a.Update(0.3, 10))
 	data, err := json.Marshal(a)
 	require.NoError(t, err)
-	var b AdaptiveKL
-	require.NoError(t, json.Unmarshal(data, &b))
+	b := testkit.JSON[AdaptiveKL](t, data)
 	require.Equal(t, *a, b)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -47,8 +48,7 @@ func TestAReplayThatDiffersEndsItsBranchAlone(t *testing.T) {
 	for _, w := range wrong {
 		branches = append(branches, rollout.Branch{From: w, Turn: min(2, len(w.Turns)-1)})
 	}
-	got, _, err := p.Continue(t.Context(), branches, 7)
-	require.NoError(t, err)
+	got := continued(t, p, 7, branches)
 	requireSame(t, ts[1:2], got[:1], "the others")
 	for i, g := range got[1:] {
 		require.Equal(t, rollout.EndReplay, g.End)
@@ -82,8 +82,7 @@ func TestOtherSettingsThanTheRecordedOnesAreRefused(t *testing.T) {
 		"the given response has 7 tokens, at most 6 are allowed":          {response: long},
 	} {
 		p.Harness, p.Budget = c.harness, c.budget
-		got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, Turn: 2, Response: c.response}}, 7)
-		require.NoError(t, err)
+		got := continued(t, p, 7, []rollout.Branch{{From: tr, Turn: 2, Response: c.response}})
 		require.Equal(t, rollout.EndReplay, got[0].End, what)
 		require.ErrorContains(t, got[0].Err, what)
 	}
@@ -120,8 +119,7 @@ func TestBranchesThatCannotBeContinuedAreErrors(t *testing.T) {
 	require.ErrorIs(t, err, rollout.ErrBranch)
 	p.EpisodeMean = []string{"guess"}
 	_, _, err = p.Continue(t.Context(), []rollout.Branch{{From: tr, State: []byte("x")}}, 7)
-	require.ErrorIs(t, err, rollout.ErrBranch)
-	require.ErrorContains(t, err, `averages the reward parts ["guess"]`)
+	testkit.Error(t, err, rollout.ErrBranch, `averages the reward parts ["guess"]`)
 	p.Policy = &parrot{}
 	_, _, err = p.Continue(t.Context(), []rollout.Branch{{From: tr}}, 7)
 	require.ErrorContains(t, err, "the policy is a *rollout_test.parrot, which cannot resume")
@@ -132,8 +130,7 @@ func TestABadSnapshotEndsItsBranchOnce(t *testing.T) {
 	p := recorders(t, false)["concat"]
 	p.Retry = rollout.DefaultRetry()
 	tr := record(t, p)[1]
-	got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, State: []byte("x")}}, 7)
-	require.NoError(t, err)
+	got := continued(t, p, 7, []rollout.Branch{{From: tr, State: []byte("x")}})
 	require.Equal(t, rollout.EndSetup, got[0].End)
 	require.ErrorIs(t, got[0].Err, env.ErrNoSnapshot)
 	require.Zero(t, got[0].Attempt)
@@ -149,8 +146,7 @@ func TestNoRoomAtTheBranchPointIsNotUsable(t *testing.T) {
 	}}}
 	given, err := tr.Recorded(2)
 	require.NoError(t, err)
-	got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, Turn: 2}, {From: tr, Turn: 2, Response: given}}, 7)
-	require.NoError(t, err)
+	got := continued(t, p, 7, []rollout.Branch{{From: tr, Turn: 2}, {From: tr, Turn: 2, Response: given}})
 	require.Equal(t, rollout.EndPolicy, got[0].End)
 	require.ErrorIs(t, got[0].Err, policy.ErrNoRoom)
 	require.Equal(t, rollout.EndNoRoom, got[1].End, "the turn after it has none")

@@ -3,7 +3,6 @@ package rollout_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -43,8 +42,7 @@ func recorders(t testing.TB, greedy bool) map[string]*rollout.Player {
 // record plays episodes of the fake environment, which has no snapshots.
 func record(t testing.TB, p *rollout.Player) []*rollout.Trajectory {
 	t.Helper()
-	ts, _, err := p.Play(t.Context(), episodes(6), 7)
-	require.NoError(t, err)
+	ts := finished(t, p, episodes(6))
 	for _, tr := range ts {
 		require.True(t, tr.End.Usable(), "%s: %v", tr.End, tr.Err)
 	}
@@ -77,11 +75,18 @@ func TestContinuingWithTheRecordedKeysRepeatsTheEpisode(t *testing.T) {
 		ts := record(t, p)
 		for _, given := range []bool{false, true} {
 			branches, want := everyTurn(t, ts, given)
-			got, _, err := p.Continue(t.Context(), branches, 7)
-			require.NoError(t, err)
+			got := continued(t, p, 7, branches)
 			requireSame(t, want, got, fmt.Sprint(name, " ", given))
 		}
 	}
+}
+
+// continued continues branches with a seed.
+func continued(t testing.TB, p *rollout.Player, seed uint64, branches []rollout.Branch) []*rollout.Trajectory {
+	t.Helper()
+	ts, _, err := p.Continue(t.Context(), branches, seed)
+	require.NoError(t, err)
+	return ts
 }
 
 func requireSame(t testing.TB, want, got []*rollout.Trajectory, what string) {
@@ -94,28 +99,16 @@ func requireSame(t testing.TB, want, got []*rollout.Trajectory, what string) {
 	require.Nil(t, d, what)
 }
 
-// TestGreedyContinuationOfTheRecordedResponseRepeatsTheEpisode: keys do not matter where
-// nothing is drawn.
-func TestGreedyContinuationOfTheRecordedResponseRepeatsTheEpisode(t *testing.T) {
-	for name, p := range recorders(t, true) {
-		branches, want := everyTurn(t, record(t, p), true)
-		got, _, err := p.Continue(t.Context(), branches, 99)
-		require.NoError(t, err)
-		requireSame(t, want, got, name)
-	}
-}
-
 // TestAnotherResponseLeadsElsewhere: the given response is recorded as forced and is what
 // the environment and the policy get.
 func TestAnotherResponseLeadsElsewhere(t *testing.T) {
 	p := recorders(t, true)["concat"]
 	tr := record(t, p)[1]
 	require.Greater(t, len(tr.Turns), 2)
-	got, _, err := p.Continue(t.Context(), []rollout.Branch{
+	got := continued(t, p, 7, []rollout.Branch{
 		{From: tr, Turn: 1, Response: &policy.Completion{Tokens: []int32{'n', 'o', endToken}, Text: "no",
 			Stop: policy.StopEnd}, Group: 40, Index: 2},
-	}, 7)
-	require.NoError(t, err)
+	})
 	require.Equal(t, 40, got[0].Group)
 	require.Equal(t, tr.Turns[0], got[0].Turns[0])
 	require.Equal(t, "no", got[0].Turns[1].Response)
@@ -140,17 +133,14 @@ func TestContinuationsDependOnTheirKeysAlone(t *testing.T) {
 			}
 		}
 	}
-	want, _, err := p.Continue(t.Context(), branches, 5)
-	require.NoError(t, err)
+	want := continued(t, p, 5, branches)
 	for _, q := range []struct{ workers, waves int }{{1, 1}, {8, 3}, {3, 5}} {
 		p.Workers, p.Waves = q.workers, q.waves
-		got, _, err := p.Continue(t.Context(), branches, 5)
-		require.NoError(t, err)
+		got := continued(t, p, 5, branches)
 		requireSame(t, want, got, fmt.Sprint(q))
 	}
 	for i := len(branches) - 1; i > 0; i -= 7 {
-		got, _, err := p.Continue(t.Context(), branches[i:i+1], 5)
-		require.NoError(t, err)
+		got := continued(t, p, 5, branches[i:i+1])
 		requireSame(t, want[i:i+1], got, "alone")
 	}
 	differ := 0
@@ -174,8 +164,7 @@ func TestPairsShareTheirDrawsAfterTheTurn(t *testing.T) {
 		{From: tr, Turn: 1, Group: 3, Index: 4, Response: &policy.Completion{Tokens: []int32{'n', 'o', endToken}, Text: "no",
 			Stop: policy.StopEnd}},
 	}
-	got, _, err := p.Continue(t.Context(), pair, 5)
-	require.NoError(t, err)
+	got := continued(t, p, 5, pair)
 	require.Equal(t, len(got[0].Turns), len(got[1].Turns))
 	require.Greater(t, len(got[0].Turns), 2)
 	require.NotEqual(t, got[0].Turns[1].Response, got[1].Turns[1].Response)
@@ -194,12 +183,11 @@ func (*seeded) Resume(...policy.Recorded) error { return nil }
 func TestSnapshotsContinueAsReplaysDo(t *testing.T) {
 	p := &rollout.Player{Policy: &reader{}, Envs: builtin.Registry(),
 		Sampling: policy.Sampling{Temperature: 1, MaxTokens: 6}, MaxTurns: 4, Workers: 2}
-	ts, _, err := p.Play(t.Context(), []rollout.Episode{
+	ts := finished(t, p, []rollout.Episode{
 		{Env: "frozenlake", Config: map[string]any{"is_slippery": true}, Seed: 3},
 		{Env: "frozenlake", Config: map[string]any{"rules": "next", "is_slippery": true, "render_mode": "vision"}, Seed: 4,
 			Group: 1},
-	}, 7)
-	require.NoError(t, err)
+	})
 	var branches []rollout.Branch
 	var want []*rollout.Trajectory
 	for _, tr := range ts {
@@ -211,8 +199,7 @@ func TestSnapshotsContinueAsReplaysDo(t *testing.T) {
 				Index: tr.Index}), append(want, tr)
 		}
 	}
-	got, _, err := p.Continue(t.Context(), branches, 7)
-	require.NoError(t, err)
+	got := continued(t, p, 7, branches)
 	requireSame(t, want, got, "with snapshots")
 }
 
@@ -233,24 +220,6 @@ func TestTheTestedHarnessesSplitEpisodes(t *testing.T) {
 	}
 }
 
-// TestObservationsThatWereCutAreReplayed: the environment shows the whole one.
-func TestObservationsThatWereCutAreReplayed(t *testing.T) {
-	p := recorders(t, false)["budget"]
-	n := 0
-	for _, tr := range record(t, p) {
-		for k, turn := range tr.Turns {
-			if turn.Cut {
-				n++
-				got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, Turn: k, Group: tr.Group, Index: tr.Index}}, 7)
-				require.NoError(t, err)
-				require.NoError(t, got[0].Err)
-				require.Equal(t, turn.Observation, got[0].Turns[k].Observation)
-			}
-		}
-	}
-	require.Positive(t, n)
-}
-
 // TestAFailedContinuationIsPlayedAgainFromItsBranchPoint.
 func TestAFailedContinuationIsPlayedAgainFromItsBranchPoint(t *testing.T) {
 	p := recorders(t, false)["concat"]
@@ -263,8 +232,7 @@ func TestAFailedContinuationIsPlayedAgainFromItsBranchPoint(t *testing.T) {
 		return nil
 	}}).registry(t)
 	p.Retry = rollout.Retry{Times: map[rollout.End]int{rollout.EndEnv: 1}}
-	got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, Turn: 2, Group: tr.Group, Index: tr.Index}}, 7)
-	require.NoError(t, err)
+	got := continued(t, p, 7, []rollout.Branch{{From: tr, Turn: 2, Group: tr.Group, Index: tr.Index}})
 	require.NoError(t, got[0].Err)
 	require.Equal(t, 1, got[0].Attempt)
 	require.Equal(t, tr.Turns[:2], got[0].Turns[:2])
@@ -278,8 +246,7 @@ func TestEpisodeMeansAreThoseOfTheContinuation(t *testing.T) {
 	p := recorders(t, false)["concat"]
 	p.EpisodeMean = []string{"guess"}
 	branches, want := everyTurn(t, record(t, p), true)
-	got, _, err := p.Continue(t.Context(), branches, 7)
-	require.NoError(t, err)
+	got := continued(t, p, 7, branches)
 	requireSame(t, want, got, "means")
 }
 
@@ -290,9 +257,8 @@ func TestReseededContinuationsDifferInStochasticWorldsOnly(t *testing.T) {
 		say := saying("<think>t</think><answer>Left,Down</answer>")
 		p := &rollout.Player{Policy: say, Envs: builtin.Registry(), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 60},
 			MaxTurns: 5, Workers: 2}
-		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "frozenlake", Config: map[string]any{
-			"is_slippery": slippery, "size": 8, "p": 0.97}, Seed: 3}}, 7)
-		require.NoError(t, err)
+		ts := finished(t, p, []rollout.Episode{{Env: "frozenlake", Config: map[string]any{
+			"is_slippery": slippery, "size": 8, "p": 0.97}, Seed: 3}})
 		states, err := p.Snapshots(t.Context(), ts[0])
 		require.NoError(t, err)
 		var branches []rollout.Branch
@@ -302,8 +268,7 @@ func TestReseededContinuationsDifferInStochasticWorldsOnly(t *testing.T) {
 		// a pair of number 3, by replay
 		branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, Index: 3, Reseed: true})
 		branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, State: states[1], Index: 3})
-		got, _, err := p.Continue(t.Context(), branches, 5)
-		require.NoError(t, err)
+		got := continued(t, p, 5, branches)
 		seen := map[string]bool{}
 		path := func(tr *rollout.Trajectory) (text string) {
 			require.NoError(t, tr.Err)
@@ -343,29 +308,3 @@ func (s saying) Generate(ctx context.Context, prompts []policy.Prompt, _ policy.
 
 func (saying) Resume(...policy.Recorded) error { return nil }
 func (saying) Forget(...uint64)                {}
-
-// TestStoredEpisodesContinueAsThoseInMemory: what package store keeps is enough.
-func TestStoredEpisodesContinueAsThoseInMemory(t *testing.T) {
-	for _, name := range []string{"concat", "compact"} {
-		p := recorders(t, false)[name]
-		ts := record(t, p)
-		path := filepath.Join(t.TempDir(), "a.parquet")
-		require.NoError(t, store.Save(path, 1, ts))
-		r, err := store.Open(path)
-		require.NoError(t, err)
-		var stored []*rollout.Trajectory
-		for s, err := range r.All() {
-			require.NoError(t, err)
-			stored = append(stored, s.Trajectory)
-		}
-		require.NoError(t, r.Close())
-		branches, _ := everyTurn(t, stored, false)
-		_, want := everyTurn(t, ts, false)
-		for i := range branches {
-			branches[i].From.Config = want[i].Config // the fake environment wants an int
-		}
-		got, _, err := p.Continue(t.Context(), branches, 7)
-		require.NoError(t, err)
-		requireSame(t, want, got, name)
-	}
-}

@@ -17,8 +17,7 @@ import (
 // TestContinuousEpisodesAreThoseOfRounds: with the same draws, each call of the policy has one prompt. Episodes may
 // follow each other.
 func TestContinuousEpisodesAreThoseOfRounds(t *testing.T) {
-	rounds, _, err := player(t, &world{}, &parrot{}).Play(t.Context(), episodes(12), 7)
-	require.NoError(t, err)
+	rounds := finished(t, player(t, &world{}, &parrot{}), episodes(12))
 	birds := &parrot{}
 	p := player(t, &world{}, birds)
 	p.Continuous = true
@@ -38,8 +37,7 @@ func TestContinuousEpisodesAreThoseOfRounds(t *testing.T) {
 		next++
 		return rollout.Episode{Env: "fake", Seed: int64(next), Index: next}, next <= 20
 	}
-	_, _, err = p.Play(t.Context(), episodes(12), 7)
-	require.NoError(t, err)
+	finished(t, p, episodes(12))
 	require.Equal(t, 32, next)
 }
 
@@ -78,8 +76,7 @@ func TestContinuousEpisodesWaitForNoOther(t *testing.T) {
 	p.Policy, p.Continuous = &unequal{parrot: &parrot{}, late: make(chan struct{})}, true
 	two := []rollout.Episode{{Env: "fake", Config: map[string]any{"turns": 3}},
 		{Env: "fake", Index: 1, Config: map[string]any{"turns": 3}}}
-	ts, _, err := p.Play(t.Context(), two, 7)
-	require.NoError(t, err)
+	ts := finished(t, p, two)
 	require.Len(t, ts[0].Turns, 3)
 	require.Len(t, ts[1].Turns, 3)
 }

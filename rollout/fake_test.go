@@ -301,11 +301,18 @@ func episodes(n int) []rollout.Episode {
 	return out
 }
 
-// play plays and checks that the player keeps the contracts of policy and environment.
-func play(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) []*rollout.Trajectory {
+// finished plays episodes.
+func finished(t testing.TB, p *rollout.Player, eps []rollout.Episode) []*rollout.Trajectory {
 	t.Helper()
 	ts, _, err := p.Play(t.Context(), eps, 7)
 	require.NoError(t, err)
+	return ts
+}
+
+// play plays and checks that the player keeps the contracts of policy and environment.
+func play(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) []*rollout.Trajectory {
+	t.Helper()
+	ts := finished(t, p, eps)
 	require.Len(t, ts, len(eps))
 	orderly(t, w, p, eps)
 	return ts
@@ -314,8 +321,7 @@ func play(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) []*r
 // settled is play in a synctest bubble; it checks after abandoned calls have returned.
 func settled(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) []*rollout.Trajectory {
 	t.Helper()
-	ts, _, err := p.Play(t.Context(), eps, 7)
-	require.NoError(t, err)
+	ts := finished(t, p, eps)
 	synctest.Wait()
 	orderly(t, w, p, eps)
 	return ts

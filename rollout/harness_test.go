@@ -13,6 +13,7 @@ import (
 
 	"vagen/advantage"
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/mask"
 	"vagen/policy"
 	"vagen/reward"
@@ -37,8 +38,7 @@ func played(t testing.TB, h rollout.Harness, set func(*rollout.Player)) ([]*roll
 	if set != nil {
 		set(p)
 	}
-	ts, _, err := p.Play(t.Context(), episodes(9), 7)
-	require.NoError(t, err)
+	ts := finished(t, p, episodes(9))
 	require.Equal(t, w.made.Load(), w.closed.Load(), "every environment is closed")
 	require.Empty(t, q.wrong)
 	for key := range q.wrote {
@@ -145,8 +145,7 @@ func TestHarnessesDecideWhatIsRead(t *testing.T) {
 		w, q := &world{}, &parrot{}
 		p := player(t, w, q)
 		p.Harness = h
-		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "fake", Config: map[string]any{"pictures": true}}}, 7)
-		require.NoError(t, err)
+		ts := finished(t, p, []rollout.Episode{{Env: "fake", Config: map[string]any{"pictures": true}}})
 		var asked []string
 		for _, messages := range q.prompts {
 			var b strings.Builder
@@ -197,8 +196,7 @@ func TestHarnessesDependOnSeedsAlone(t *testing.T) {
 					p := player(t, w, &parrot{})
 					p.Harness, p.Workers, p.Waves, p.MaxTurns = h, workers, waves, 6
 					p.Budget = rollout.Budget{Response: 80, Observation: 14}
-					got, _, err := p.Play(t.Context(), episodes(11), 7)
-					require.NoError(t, err)
+					got := finished(t, p, episodes(11))
 					if want == nil {
 						want = got
 					}
@@ -405,57 +403,8 @@ func TestBudgetsNeedAPolicyThatCounts(t *testing.T) {
 	require.ErrorIs(t, err, rollout.ErrNoCounter)
 	p.Budget = rollout.Budget{}
 	p.Harness = scripted(counting)
-	ts, _, err := p.Play(t.Context(), episodes(2), 7)
-	require.NoError(t, err)
+	ts := finished(t, p, episodes(2))
 	require.ErrorIs(t, ts[1].Err, rollout.ErrNoCounter)
-}
-
-// TestLongOpeningsMakeTheirEpisodeUnusable: instructions and observation have 25 tokens,
-// with a picture 33.
-func TestLongOpeningsMakeTheirEpisodeUnusable(t *testing.T) {
-	ts, _ := played(t, nil, func(p *rollout.Player) { p.Budget.Prompt = 30 })
-	for i, tr := range ts {
-		if i%2 == 1 {
-			require.True(t, tr.End.Usable())
-			continue
-		}
-		require.Equal(t, rollout.EndBudget, tr.End)
-		require.ErrorIs(t, tr.Err, rollout.ErrOpening)
-		require.ErrorContains(t, tr.Err, "Budget.Prompt allows 30")
-	}
-}
-
-// TestNoRoomTruncates: responses may use the rest of the region, and an episode ends
-// where the rest is below Budget's floor.
-func TestNoRoomTruncates(t *testing.T) {
-	const region = 50
-	ts, _ := played(t, nil, func(p *rollout.Player) { p.Budget.Response = region })
-	ends := map[rollout.End]int{}
-	for _, tr := range ts {
-		ends[tr.End]++
-		require.True(t, tr.End.Usable())
-		opening := 0
-		for p := range tr.Rows[0].Pieces {
-			if p.Kind == mask.Prompt {
-				opening = p.End
-			}
-		}
-		require.LessOrEqual(t, tr.Rows[0].Len()-opening, region)
-	}
-	require.Positive(t, ends[rollout.EndNoRoom])
-	require.Positive(t, ends[rollout.EndDone])
-}
-
-func TestCompactionWithoutProgressEnds(t *testing.T) {
-	ts, _ := played(t, rollout.Compact{Total: 10, Summary: 4}, nil)
-	for _, tr := range ts {
-		if tr.End == rollout.EndDone && len(tr.Turns) <= 2 {
-			continue
-		}
-		require.Equal(t, rollout.EndNoProgress, tr.End)
-		require.ErrorIs(t, tr.Err, rollout.ErrNoProgress)
-		require.Len(t, tr.Rows, 2)
-	}
 }
 
 func TestHarnessesByName(t *testing.T) {
@@ -471,8 +420,7 @@ func TestHarnessesByName(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	_, err := r.New("no_conct", o)
-	require.ErrorIs(t, err, rollout.ErrUnknownHarness)
-	require.ErrorContains(t, err, `did you mean "no_concat"`)
+	testkit.Error(t, err, rollout.ErrUnknownHarness, `did you mean "no_concat"`)
 	_, err = r.New("compact", rollout.HarnessOptions{})
 	require.ErrorIs(t, err, rollout.ErrNoSummary)
 	_, err = r.New("window", rollout.HarnessOptions{Window: -1})
@@ -511,6 +459,8 @@ func (p text) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 // Count, so compaction works for them, too.
 func TestPoliciesWithoutTokensAreEstimated(t *testing.T) {
 	ts, _ := played(t, harnesses()["compact"], func(p *rollout.Player) { p.Policy = text{p.Policy.(*parrot)} })
+	c := rollout.Count(ts)
+	require.Zero(t, c.Tokens+c.Context)
 	rows := 0
 	for _, tr := range ts {
 		require.True(t, tr.End.Usable(), "%v", tr.Err)

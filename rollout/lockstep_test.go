@@ -2,9 +2,7 @@ package rollout_test
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -36,18 +34,6 @@ func responses(ts []*rollout.Trajectory) []string {
 	return out
 }
 
-// TestEpisodesAreIndependentOfOthersInTheBatch plays an episode alone and among
-// others.
-func TestEpisodesAreIndependentOfOthersInTheBatch(t *testing.T) {
-	eps := episodes(9)
-	w := &world{}
-	all := play(t, w, player(t, w, &parrot{}), eps)
-	for i := range eps {
-		alone := play(t, w, player(t, w, &parrot{}), eps[i:i+1])
-		require.Equal(t, all[i], alone[0], "episode %d", i)
-	}
-}
-
 // TestEpisodesAdvanceInLockstep checks the prompts of every round: one for each
 // running episode of a wave, in the order of the list.
 func TestEpisodesAdvanceInLockstep(t *testing.T) {
@@ -74,34 +60,6 @@ func TestEpisodesAdvanceInLockstep(t *testing.T) {
 		}
 		require.Equal(t, want, q.batches, "%d waves", waves)
 	}
-}
-
-func TestTrajectoriesComeInTheOrderOfTheList(t *testing.T) {
-	eps := episodes(7)
-	slices.Reverse(eps)
-	w := &world{}
-	p := player(t, w, &parrot{})
-	p.Waves = 3
-	for i, tr := range play(t, w, p, eps) {
-		want := eps[i]
-		want.MaxTurns = p.MaxTurns
-		require.Equal(t, want, tr.Episode)
-		require.Equal(t, fmt.Sprintf("level %d turn 0", eps[i].Seed), tr.Turns[0].Observation.Text[:len("level 100 turn 0")])
-	}
-}
-
-// TestWorkersLimitConcurrentCalls counts running calls. With as many workers as
-// environments, all of them run at once.
-func TestWorkersLimitConcurrentCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, workers := range []int{1, 2, 5, 12} {
-			w := &world{delay: func(int64, string) time.Duration { return time.Second / 2 }}
-			p := player(t, w, &parrot{})
-			p.Workers = workers
-			play(t, w, p, episodes(12))
-			require.EqualValues(t, workers, w.busiest.Load())
-		}
-	})
 }
 
 // TestWavesOverlapGenerationAndEnvironments checks whether environments step while
@@ -152,18 +110,11 @@ func TestTheTurnLimitOfAnEpisodeOverridesThePlayers(t *testing.T) {
 	}
 }
 
-func TestNoEpisodesGiveNoTrajectories(t *testing.T) {
-	w := &world{}
-	require.Empty(t, play(t, w, player(t, w, &parrot{}), nil))
-}
-
 func TestAPlayerPlaysAgain(t *testing.T) {
 	w := &world{}
 	p := player(t, w, &parrot{})
-	first, _, err := p.Play(t.Context(), episodes(5), 7)
-	require.NoError(t, err)
-	second, _, err := p.Play(t.Context(), episodes(5), 7)
-	require.NoError(t, err)
+	first := finished(t, p, episodes(5))
+	second := finished(t, p, episodes(5))
 	require.Equal(t, first, second)
 	require.Empty(t, p.Policy.(*parrot).wrong, "conversations of two plays have different keys")
 }

@@ -20,9 +20,8 @@ func TestScaledRewardsMustFit(t *testing.T) {
 		}
 		return pay(1e34)(ctx, o)
 	}}
-	ts, _, err := player(t, w, &parrot{}).Play(t.Context(), []rollout.Episode{{Env: "fake",
-		Config: map[string]any{"turns": 3}, RewardScale: 1e6}}, 7)
-	require.NoError(t, err)
+	ts := finished(t, player(t, w, &parrot{}), []rollout.Episode{{Env: "fake",
+		Config: map[string]any{"turns": 3}, RewardScale: 1e6}})
 	require.Equal(t, rollout.EndContract, ts[0].End)
 	require.ErrorContains(t, ts[0].Err, "turn 0 with the reward scale 1e+06")
 	require.Empty(t, ts[0].Turns[0].Reward)
@@ -55,8 +54,7 @@ func TestLostEnvironmentsAreCountedAndPlayedAgain(t *testing.T) {
 			p := player(t, w, &parrot{})
 			p.Retry = c.retry
 			eps := []rollout.Episode{{Env: "fake", Config: map[string]any{"turns": 3}, Seed: 5}}
-			ts, _, err := p.Play(t.Context(), eps, 7)
-			require.NoError(t, err)
+			ts := finished(t, p, eps)
 			require.Equal(t, c.end, ts[0].End)
 			require.Equal(t, c.played-1, ts[0].Attempt)
 			require.Equal(t, 1, rollout.Count(ts).ByEnd[c.end])

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -21,8 +22,7 @@ func TestOpeningsCountTheFirstPrompt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, w.made.Load(), w.closed.Load())
 		require.EqualValues(t, 6, w.made.Load())
-		ts, _, err := p.Play(t.Context(), eps, 7)
-		require.NoError(t, err)
+		ts := finished(t, p, eps)
 		for i, tr := range ts {
 			start, _, ok := tr.Rows[0].TurnAt(0)
 			require.True(t, ok)
@@ -41,8 +41,7 @@ func TestOpeningsOfEpisodesThatFailAreErrors(t *testing.T) {
 	}}
 	p := player(t, w, &parrot{})
 	_, err := p.OpeningLengths(t.Context(), eps)
-	require.ErrorIs(t, err, errBroken)
-	require.ErrorContains(t, err, "fake, seed 101")
+	testkit.Error(t, err, errBroken, "fake, seed 101")
 	require.Equal(t, w.made.Load(), w.closed.Load())
 
 	ctx, cancel := context.WithCancel(t.Context())

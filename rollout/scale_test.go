@@ -50,8 +50,7 @@ func TestFailedEpisodesArePlayedAgain(t *testing.T) {
 				q := &parrot{}
 				p := player(t, w, q)
 				p.EnvTimeout, p.Waves, p.Retry = 3*time.Second, 2, retry(f.end, c.allow)
-				got, _, err := p.Play(t.Context(), six(), 7)
-				require.NoError(t, err)
+				got := finished(t, p, six())
 				require.Empty(t, q.wrong)
 				synctest.Wait() // an environment that was left behind is closed when it comes back
 				require.Equal(t, w.made.Load(), w.closed.Load())
@@ -99,8 +98,7 @@ func TestAttemptsSampleAnew(t *testing.T) {
 		}}
 		p := player(t, w, &parrot{})
 		p.Workers, p.Retry = workers, retry(rollout.EndEnv, 1)
-		ts, _, err := p.Play(t.Context(), six(), 7)
-		require.NoError(t, err)
+		ts := finished(t, p, six())
 		return ts[2]
 	}
 	w := &world{}
@@ -124,28 +122,17 @@ func TestRetriesWait(t *testing.T) {
 		p.Retry = retry(rollout.EndSetup, 2)
 		p.Retry.Backoff = rollout.Backoff{Min: time.Second, Max: time.Minute, Multiplier: 2}
 		begin := time.Now()
-		ts, _, err := p.Play(t.Context(), six(), 7)
-		require.NoError(t, err)
+		ts := finished(t, p, six())
 		require.Equal(t, 3*time.Second, time.Since(begin))
 		require.Equal(t, 2, ts[1].Attempt)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		begin = time.Now()
-		_, _, err = p.Play(ctx, six(), 7)
+		_, _, err := p.Play(ctx, six(), 7)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 1500*time.Millisecond, time.Since(begin), "a cancelled run does not wait")
 	})
-}
-
-func TestPermanentFailuresAreNotRetried(t *testing.T) {
-	w := &world{}
-	p := player(t, w, &parrot{})
-	p.Retry = retry(rollout.EndSetup, 5)
-	ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "fike"}}, 7)
-	require.ErrorIs(t, err, rollout.ErrNotStarted)
-	require.ErrorIs(t, ts[0].Err, env.ErrUnknown)
-	require.Zero(t, ts[0].Attempt)
 }
 
 func TestBadRetriesAreRefused(t *testing.T) {

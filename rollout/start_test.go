@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -57,17 +58,19 @@ func TestRepeatedEpisodesGetTheirPositionsAsIndices(t *testing.T) {
 func TestABatchWithoutAnyEnvironmentIsAnError(t *testing.T) {
 	w := &world{}
 	p := player(t, w, &parrot{})
+	p.Retry = retry(rollout.EndSetup, 5)
 	typo := rollout.Episode{Env: "fike"}
 	ts, _, err := p.Play(t.Context(), []rollout.Episode{typo, typo}, 7)
 	require.ErrorIs(t, err, rollout.ErrNotStarted)
-	require.ErrorIs(t, err, env.ErrUnknown)
-	require.ErrorContains(
-		t, err, "rollout: no episode could be started: setup_error 2; the first: rollout: reset of fike",
-	)
+	testkit.Error(t, err, env.ErrUnknown,
+		"rollout: no episode could be started: setup_error 2; the first: rollout: reset of fike")
 	require.Len(t, ts, 2)
 	ts, _, err = p.Play(t.Context(), []rollout.Episode{typo, {Env: "fake"}}, 7)
 	require.NoError(t, err, "an episode was played")
 	require.Equal(t, rollout.EndSetup, ts[0].End)
+	require.ErrorContains(t, ts[0].Err, `did you mean "fake"`)
+	require.Zero(t, ts[0].Attempt, "another attempt would not find it")
+	require.Equal(t, rollout.EndMaxTurns, ts[1].End)
 	f := rollout.FillOptions{Groups: 1, Episodes: func(g int) []rollout.Episode { return []rollout.Episode{typo} }}
 	_, all, _, err := p.Fill(t.Context(), f, 7)
 	require.ErrorIs(t, err, rollout.ErrNotStarted)
@@ -76,8 +79,7 @@ func TestABatchWithoutAnyEnvironmentIsAnError(t *testing.T) {
 	kept, _, _, err := p.Fill(t.Context(), f, 7)
 	require.NoError(t, err, "the second group could be started")
 	require.Len(t, kept, 1)
-	ts, _, err = p.Play(t.Context(), nil, 7)
-	require.NoError(t, err)
+	ts = finished(t, p, nil)
 	require.Empty(t, ts)
 }
 
@@ -121,14 +123,12 @@ func TestEpisodesFollowEachOther(t *testing.T) {
 		next++
 		return episode(next), next <= 9
 	}
-	last, _, err := p.Play(t.Context(), []rollout.Episode{episode(1), episode(2)}, 7)
-	require.NoError(t, err)
+	last := finished(t, p, []rollout.Episode{episode(1), episode(2)})
 	require.Len(t, got, 9)
 	require.ElementsMatch(t, last, got[7:])
 	for _, tr := range got {
-		alone, _, err := player(t, w, &parrot{}).Play(t.Context(), []rollout.Episode{tr.Episode}, 7)
-		require.NoError(t, err)
+		alone := finished(t, player(t, w, &parrot{}), []rollout.Episode{tr.Episode})
 		require.Equal(t, rollout.EndDone, tr.End)
-		require.Equal(t, alone[0].Turns, tr.Turns)
+		require.Equal(t, alone[0], tr)
 	}
 }

@@ -79,23 +79,6 @@ func TestRowsAreWhatWasReadAndWritten(t *testing.T) {
 	require.Equal(t, 3.0, tr.Metrics["turns"], "metrics of the trajectory are those of the last turn")
 }
 
-// TestPoliciesWithoutTokensLeaveRowsEmpty: a policy behind an API returns only text;
-// its episodes are played and rewarded like others.
-func TestPoliciesWithoutTokensLeaveRowsEmpty(t *testing.T) {
-	q := &parrot{alter: func(_ context.Context, _ policy.Prompt, _ int, c *policy.Completion) error {
-		*c = policy.Completion{Text: c.Text, Stop: c.Stop}
-		return nil
-	}}
-	w := &world{}
-	tr := play(t, w, player(t, w, q), []rollout.Episode{{Env: "fake"}})[0]
-	require.Equal(t, rollout.EndMaxTurns, tr.End)
-	require.Len(t, tr.Turns, 4)
-	require.Zero(t, tr.Rows[0].Len())
-	c := rollout.Count([]*rollout.Trajectory{tr})
-	require.Zero(t, c.Tokens+c.Context)
-	require.Equal(t, 4, c.Turns)
-}
-
 // anyTrajectory draws a trajectory of a few rows, with several turns each.
 func anyTrajectory(t *testing.T, r *rand.Rand) *rollout.Trajectory {
 	t.Helper()
@@ -209,16 +192,6 @@ func TestCountsLeaveFailedEpisodesOut(t *testing.T) {
 		ByEnd: map[rollout.End]int{rollout.EndDone: 1, rollout.EndMaxTurns: 1, rollout.EndNoRoom: 1, rollout.EndEnv: 2},
 	}, rollout.Count(ts))
 	require.Equal(t, rollout.Counts{ByEnd: map[rollout.End]int{}}, rollout.Count(nil))
-}
-
-func TestOnlyFinishedEpisodesAreUsable(t *testing.T) {
-	for _, end := range []rollout.End{rollout.EndDone, rollout.EndMaxTurns, rollout.EndNoRoom} {
-		require.True(t, end.Usable(), end)
-	}
-	for _, end := range []rollout.End{"", "other", rollout.EndSetup, rollout.EndEnv, rollout.EndHang, rollout.EndContract,
-		rollout.EndEmpty, rollout.EndVision, rollout.EndPolicy} {
-		require.False(t, end.Usable(), end)
-	}
 }
 
 // TestOnlyTheLastTurnsOfARowAreDiscarded, whichever turns of other rows are between them.

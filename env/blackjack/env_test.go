@@ -54,13 +54,11 @@ func TestTheBetterHandWins(t *testing.T) {
 	} {
 		e := start(t, func(*Options) {})
 		e.dealer, e.player = c.dealer, c.player
-		out, err := e.Step(t.Context(), "<answer>Stand</answer>")
-		require.NoError(t, err)
+		out := envtest.Play(t, e, "<answer>Stand</answer>")
 		require.Equal(t, c.want, out.Reward.Of(partGame), name)
 		require.True(t, out.Done)
 		require.Equal(t, c.want > 0, out.Success)
-		after, err := e.Step(t.Context(), "<answer>Hit</answer>")
-		require.NoError(t, err)
+		after := envtest.Play(t, e, "<answer>Hit</answer>")
 		require.Empty(t, after.Reward, "turns after the end have no reward")
 		require.True(t, after.Done)
 	}
@@ -70,12 +68,10 @@ func TestTheOpenCardIsAllThatIsShownOfTheDealer(t *testing.T) {
 	e := start(t, func(*Options) {})
 	e.dealer[1] = Card{Value: 9, Face: '9', Suit: Spades}
 	e.player = hand(2, 2)
-	out, err := e.Step(t.Context(), "<answer>wait</answer>")
-	require.NoError(t, err)
+	out := envtest.Play(t, e, "<answer>wait</answer>")
 	require.Equal(t, reward.Parts{{Name: partInvalid, Value: -0.1}}, out.Reward)
 	require.NotContains(t, out.Observation.Text, "9 of spades")
-	out, err = e.Step(t.Context(), "<answer>Stand</answer>")
-	require.NoError(t, err)
+	out = envtest.Play(t, e, "<answer>Stand</answer>")
 	require.Contains(t, out.Observation.Text, "9 of spades")
 
 	v := start(t, func(o *Options) { o.RenderMode = env.Vision })
@@ -112,11 +108,9 @@ func TestScriptsWinAsOftenAsTheyShould(t *testing.T) {
 		rate := func(p Player) float64 {
 			wins := 0
 			for seed := range int64(600) {
-				_, err := e.Reset(t.Context(), seed)
-				require.NoError(t, err)
+				envtest.Reset(t, e, seed)
 				for done := false; !done; {
-					out, err := e.Step(t.Context(), e.Script(r, p))
-					require.NoError(t, err)
+					out := envtest.Play(t, e, e.Script(r, p))
 					require.True(t, out.Response.FormatCorrect)
 					require.Equal(t, 1.0, out.Turn["action_is_valid"])
 					done = out.Done
@@ -135,18 +129,12 @@ func TestScriptsWinAsOftenAsTheyShould(t *testing.T) {
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
-	envtest.Refused(t, FromConfig, map[string]map[string]any{
-		`did you mean "natural"?`: {"naturel": true},
-		`"max_actions_per_step"`:  {"max_actions_per_step": 2},
-		`"wm", must be one of`:    {"prompt_format": "wm"},
-		`must be true or false`:   {"sab": "yes"},
-	})
+	envtest.Refused(t, FromConfig)
 }
 
 func TestPromptShowsAnExampleThatItsParserAccepts(t *testing.T) {
 	e := start(t, func(o *Options) { o.PromptFormat = "grounding_worldmodeling" })
-	system, err := e.System(t.Context())
-	require.NoError(t, err)
+	system := envtest.System(t, e)
 	_, example, found := strings.Cut(system.Text, "For example:\n")
 	require.True(t, found)
 	r := e.Parser().Parse(example)

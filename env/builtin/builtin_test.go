@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/reward"
 	"vagen/reward/judge"
 )
@@ -75,11 +76,9 @@ func TestStateRewardsTrainOutOfTheBox(t *testing.T) {
 	e, err := r.New("frozenlake", map[string]any{"rules": "legacy", "render_mode": "text", "desc": []any{"SF", "HG"},
 		"use_state_reward": true, "prompt_format": "grounding"})
 	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
-	out, err := e.Step(t.Context(),
+	envtest.Reset(t, e, 0)
+	out := envtest.Play(t, e,
 		say("The goal is below and right of the player, the hole is below and in the same column.", "Right"))
-	require.NoError(t, err)
 	require.Equal(t, 0.5, out.Turn["grounding_reward"])
 	require.Equal(t, 0.5, out.Reward.Of("observation"))
 	for _, name := range []string{"sokoban", "navigation", "primitive_skill", "blackjack"} {
@@ -165,8 +164,7 @@ func TestExamplesOfPromptsAreReadByTheJudge(t *testing.T) {
 		c.config["use_state_reward"] = true
 		e, err := Registry().New(c.name, c.config)
 		require.NoError(t, err)
-		o, err := e.System(t.Context())
-		require.NoError(t, err)
+		o := envtest.System(t, e)
 		_, example, _ := strings.Cut(o.Text, "For example:\n")
 		r := env.ParserOf(e).Parse(example)
 		require.True(t, r.FormatCorrect, example)

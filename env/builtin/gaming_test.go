@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/reward"
 	"vagen/reward/judge"
 )
@@ -216,8 +217,7 @@ func reset(t *testing.T, name string, options, shown map[string]any, seed int64)
 		if level := fmt.Sprint(name, o, seed); begun[level] != nil {
 			require.NoError(t, e.(env.Snapshotter).Restore(t.Context(), begun[level]))
 		} else {
-			_, err = e.Reset(t.Context(), seed)
-			require.NoError(t, err)
+			envtest.Reset(t, e, seed)
 			begun[level] = snapshotOf(t, e, level)
 		}
 		both[i] = e
@@ -229,12 +229,10 @@ func reset(t *testing.T, name string, options, shown map[string]any, seed int64)
 func (p *twins) step(t *testing.T, act string, write func(observation, prediction, answer string) string,
 	says func(before, after *reward.Claim) (string, string)) env.Outcome {
 	t.Helper()
-	truth, err := p.twin.Step(t.Context(), write("x", "x", act))
-	require.NoError(t, err)
+	truth := envtest.Play(t, p.twin, write("x", "x", act))
 	require.Len(t, truth.Claims, 2)
 	observation, prediction := says(&truth.Claims[0], &truth.Claims[1])
-	out, err := p.env.Step(t.Context(), write(observation, prediction, act))
-	require.NoError(t, err)
+	out := envtest.Play(t, p.env, write(observation, prediction, act))
 	return out
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/reward/judge"
 )
 
@@ -60,8 +61,7 @@ func TestClientsChooseNoAddressPathOrSecret(t *testing.T) {
 			for _, value := range []any{"x", []any{"x"}, map[string]any{"x": "y"}, 7} {
 				_, err := g.Merge(nest(name, value))
 				require.ErrorIs(t, err, env.ErrRefused, "%s: %s", k.Name, name)
-				require.ErrorIs(t, err, env.ErrOption)
-				require.ErrorContains(t, err, name)
+				testkit.Error(t, err, env.ErrOption, name)
 			}
 			_, err = g.Merge(nest(name, ""))
 			require.NoError(t, err, "an empty value has no effect")
@@ -83,9 +83,8 @@ func TestClientsChooseNoAddressPathOrSecret(t *testing.T) {
 		if g.Complete = k.Defaults != nil; g.Complete {
 			g.Fixed = map[string]any{"given": 1}
 			_, err := g.Merge(map[string]any{"undeclared": 1, "given": 2})
-			require.ErrorIs(t, err, env.ErrUnknown)
-			require.ErrorContains(t, err, `option "undeclared": bad option: unknown name`)
-			require.ErrorContains(t, err, `option "given": bad option: only the operator`)
+			testkit.Error(t, err, env.ErrUnknown, `option "undeclared": bad option: unknown name`,
+				`option "given": bad option: only the operator`)
 			_, err = g.Merge(map[string]any{"undeclared": 1})
 			require.ErrorIs(t, err, env.ErrOption)
 			require.NotErrorIs(t, err, env.ErrRefused, k.Name)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/options"
 	"vagen/reward"
 )
@@ -101,13 +102,11 @@ func TestLessonsAreTrueAndWellFormed(t *testing.T) {
 		}
 		e := w.open(t, rules, format, config)
 		for seed := range int64(4) {
-			_, err := e.Reset(t.Context(), seed)
-			require.NoError(t, err)
+			envtest.Reset(t, e, seed)
 			for range 4 {
 				text, err := e.(env.Teacher).Teach("shortest_path", 0.3, r)
 				require.NoError(t, err)
-				out, err := e.Step(t.Context(), text)
-				require.NoError(t, err)
+				out := envtest.Play(t, e, text)
 				what := fmt.Sprintf("%s %s %s seed %d: %q", w.name, rules, format, seed, text)
 				require.True(t, out.Response.FormatCorrect, what)
 				require.Equal(t, 1.0, out.Turn["action_is_valid"], what)
@@ -154,14 +153,12 @@ func TestTeachersSolveLevelsUnlessTheyAreNoisy(t *testing.T) {
 		solved := map[float64]int{}
 		for _, noise := range []float64{0, 0.9} {
 			for seed := range int64(30) {
-				_, err := e.Reset(t.Context(), seed)
-				require.NoError(t, err)
+				envtest.Reset(t, e, seed)
 				r := rand.New(rand.NewPCG(uint64(seed), 1))
 				for turn, done := 0, false; !done && turn < k.turns; turn++ {
 					text, err := teacher.Teach("shortest_path", noise, r)
 					require.NoError(t, err)
-					out, err := e.Step(t.Context(), text)
-					require.NoError(t, err)
+					out := envtest.Play(t, e, text)
 					require.True(t, out.Response.FormatCorrect, text)
 					require.Equal(t, []float64{1, 1}, []float64{out.Turn["observation_score"], out.Turn["prediction_score"]}, text)
 					if done = out.Done; out.Success {
@@ -223,10 +220,8 @@ func FuzzStep(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, response string, pick uint) {
 		e := all[pick%uint(len(all))](t)
-		_, err := e.Reset(t.Context(), 3)
-		require.NoError(t, err)
-		out, err := e.Step(t.Context(), response)
-		require.NoError(t, err)
+		envtest.Reset(t, e, 3)
+		out := envtest.Play(t, e, response)
 		require.NotContains(t, out.Observation.Text, env.ImageMark)
 		require.True(t, utf8.ValidString(out.Observation.Text))
 	})

@@ -14,27 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/golden"
 )
 
-// Values that differ from the defaults, for options that need a specific one.
-var otherValues = map[string]any{
-	"rules": "legacy", "desc": []any{"SF", "FG"}, "action_sep": "&", "prompt": "brief", "dim_room": []any{8, 7},
-	"min_solution_steps": []any{2, 9}, "retry": "lcg", "p": 0.5, "slip_prob": 0.9, "eval_set": "common_sense",
-	"down_sample_ratio": 0.02,
-	"example_count":     1, "resolution": 100, "max_actions_per_step": 1, "max_steps": 2, "env_id": "StackThreeCube",
-	"map_seed":           77,
-	"special_token_list": []any{"box", "above"}, "dino_weight": 1, "dreamsim_weight": 1, "structural_weight": 1,
-	"perceptual_weight": 1,
-	"dino_url":          "http://127.0.0.1:1", "dreamsim_url": "http://127.0.0.1:1", "score_timeout": 4000, "tile_size": 40,
-	"model_size": "huge",
-	"data_dir":   "nowhere", "max_objects_in_state": 1, "success_threshold": 90, "reset_seed_max_tries": 1,
-	"min_solution_bfs_max_depth": 1,
-	"device":                     map[string]any{"dino": 1},
+// optionTable is values of options that differ from the defaults, those of one environment, and settings with which
+// some options have an effect.
+type optionTable struct {
+	Other, Own map[string]any
+	Contexts   []map[string]any
 }
-
-// Values for options that need another value in one environment.
-var ownValues = map[string]any{"sokoban desc": []any{"#####", "#PXO#", "#####"}, "svg rules": "service",
-	"blackjack max_actions_per_step": 2, "svg max_actions_per_step": 2}
 
 // Responses that are not in the list of env.Check.
 var richer = []string{
@@ -43,20 +31,10 @@ var richer = []string{
 	`<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer><svg viewBox="0 0 9 9"><path d="M1 1h5v5z"/></svg></answer>`,
 }
 
-// Settings with which some options have an effect.
-var optionContexts = []map[string]any{
-	nil, {"render_mode": "text"}, {"render_mode": "vision"}, {"rules": "legacy"}, {"rules": "next"},
-	{"use_state_reward": true, "prompt_format": "grounding_worldmodeling"},
-	{"use_state_reward": true, "prompt_format": "grounding_worldmodeling", "rules": "legacy"},
-	{"observation_reward": 1, "rules": "legacy", "prompt_format": "observe_predict"},
-	{"desc": []any{"SF", "HG"}}, {"desc": []any{"#####", "#PXO#", "#####"}}, {"min_solution_steps": []any{3, 5}},
-	{"success_threshold": 90},
-	{"min_solution_steps": []any{12, 13}},
-}
-
 // Every option of every environment changes observations or rewards, or is refused by
 // name, or its tag says why it is accepted without effect.
 func TestEveryOptionIsHonouredRefusedOrNoted(t *testing.T) {
+	values := golden.Table[optionTable](t, "options.yaml")
 	for _, k := range Kinds() {
 		if k.Defaults == nil {
 			continue
@@ -69,16 +47,16 @@ func TestEveryOptionIsHonouredRefusedOrNoted(t *testing.T) {
 				continue
 			}
 			what := k.Name + " " + name
-			if tag.Get("noted") == "" && !effective(t, seen, k, name) {
+			if tag.Get("noted") == "" && !values.effective(t, seen, k, name) {
 				t.Errorf("%s is accepted and changes nothing", what)
 			}
 			if tag.Get("unread") != "" {
-				err := refusal(k, map[string]any{name: changed(k, name, "")})
+				err := refusal(k, map[string]any{name: values.changed(k, name, "")})
 				require.ErrorContains(t, err, fmt.Sprintf("%q", name), what)
 				require.ErrorContains(t, err, "leave it out", what)
 			}
 			if other := tag.Get("with"); other != "" {
-				err := refusal(k, map[string]any{name: changed(k, name, "")})
+				err := refusal(k, map[string]any{name: values.changed(k, name, "")})
 				require.ErrorContains(t, err, name+`": bad option: `, what)
 				require.ErrorContains(t, err, "which has no effect, as "+other+" is false", what)
 			}
@@ -86,7 +64,7 @@ func TestEveryOptionIsHonouredRefusedOrNoted(t *testing.T) {
 			// svg has other rules
 			if slices.ContainsFunc(k.Rules, func(rules string) bool { return slices.Contains(readers, rules) }) {
 				for _, rules := range k.Rules {
-					err := refusal(k, map[string]any{name: changed(k, name, rules), "rules": rules})
+					err := refusal(k, map[string]any{name: values.changed(k, name, rules), "rules": rules})
 					if strings.Contains(tag.Get("rules"), rules) {
 						require.NoError(t, err, "%s under %s", what, rules)
 					} else {
@@ -104,11 +82,11 @@ func refusal(k Kind, config map[string]any) error {
 }
 
 // changed is another value of an option than its default.
-func changed(k Kind, name, rules string) any {
-	if v, ok := ownValues[k.Name+" "+name]; ok {
+func (o *optionTable) changed(k Kind, name, rules string) any {
+	if v, ok := o.Own[k.Name+" "+name]; ok {
 		return v
 	}
-	if v, ok := otherValues[name]; ok {
+	if v, ok := o.Other[name]; ok {
 		return v
 	}
 	switch v := env.OptionValues(k.Defaults(rules))[name].(type) {
@@ -134,8 +112,8 @@ func changed(k Kind, name, rules string) any {
 
 // effective reports whether an option changes an episode or is refused in one of
 // the contexts that an environment accepts.
-func effective(t *testing.T, seen map[string]string, k Kind, name string) bool {
-	for _, context := range optionContexts {
+func (o *optionTable) effective(t *testing.T, seen map[string]string, k Kind, name string) bool {
+	for _, context := range o.Contexts {
 		key := fmt.Sprint(context)
 		if _, done := seen[key]; !done {
 			seen[key] = recordOf(t, k, context)
@@ -148,7 +126,7 @@ func effective(t *testing.T, seen map[string]string, k Kind, name string) bool {
 			config[n] = v
 		}
 		rules, _ := config["rules"].(string)
-		config[name] = changed(k, name, rules)
+		config[name] = o.changed(k, name, rules)
 		if now := recordOf(t, k, config); now != seen[key] {
 			return true
 		}

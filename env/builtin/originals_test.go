@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/remote"
 	"vagen/internal/golden"
 	"vagen/reward/judge"
@@ -54,6 +55,7 @@ var (
 // is refused by name, or honoured, which TestEveryOptionIsHonouredRefusedOrNoted shows for
 // every option that its tag does not note.
 func TestEveryOptionOfTheOriginalsIsHonouredOrRefused(t *testing.T) {
+	values := golden.Table[optionTable](t, "options.yaml")
 	kinds := map[string]Kind{}
 	for _, k := range Kinds() {
 		kinds[k.Name] = k
@@ -83,7 +85,7 @@ func TestEveryOptionOfTheOriginalsIsHonouredOrRefused(t *testing.T) {
 				given[name] = value
 			}
 			config := maps.Clone(base)
-			config[name] = changed(k, name, o.Rules)
+			config[name] = values.changed(k, name, o.Rules)
 			if name == "env_name" || name == "image_placeholder" || name == "dataset_name" || name == "split" {
 				config[name] = "another"
 			}
@@ -173,15 +175,13 @@ func TestStructuredDescriptionsOfTheOriginalsArePaid(t *testing.T) {
 		e, err := Registry().New(c.name, map[string]any{"rules": "legacy", "render_mode": "text", "desc": c.desc,
 			"prompt_format": c.format, "use_state_reward": true})
 		require.NoError(t, err)
-		_, err = e.Reset(t.Context(), 0)
-		require.NoError(t, err)
+		envtest.Reset(t, e, 0)
 		prediction := ""
 		if c.format == "grounding_worldmodeling_structured" {
 			prediction = "<prediction>p</prediction>"
 		}
-		out, err := e.Step(t.Context(), "<think><observation>"+c.text+"</observation><reasoning>r</reasoning>"+prediction+
+		out := envtest.Play(t, e, "<think><observation>"+c.text+"</observation><reasoning>r</reasoning>"+prediction+
 			"</think><answer>"+c.answer+"</answer>")
-		require.NoError(t, err)
 		require.Equal(t, c.pay, out.Reward.Of("observation"), "%s: %s", c.name, c.text)
 	}
 }

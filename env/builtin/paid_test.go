@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
+	"vagen/internal/testkit"
 	"vagen/reward/judge"
 )
 
@@ -31,10 +33,8 @@ func played(t *testing.T, r *env.Registry, config map[string]any) env.Outcome {
 	config["desc"], config["prompt_format"] = []any{"SF", "HG"}, "wm"
 	e, err := r.New("frozenlake", config)
 	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
-	out, err := e.Step(t.Context(), lookAndGo)
-	require.NoError(t, err)
+	envtest.Reset(t, e, 0)
+	out := envtest.Play(t, e, lookAndGo)
 	return out
 }
 
@@ -101,12 +101,10 @@ func TestBlocksThatCannotBeMeantAreRefused(t *testing.T) {
 // paidFor starts an episode, steps with each of the observations and returns what was paid for them.
 func paidFor(t *testing.T, e env.Env, seed int64, move string, observations ...string) (paid []float64) {
 	t.Helper()
-	_, err := e.Reset(t.Context(), seed)
-	require.NoError(t, err)
+	envtest.Reset(t, e, seed)
 	for _, text := range observations {
-		out, err := e.Step(t.Context(), "<think><observation>"+text+
+		out := envtest.Play(t, e, "<think><observation>"+text+
 			"</observation><reasoning>r</reasoning></think><answer>"+move+"</answer>")
-		require.NoError(t, err)
 		paid = append(paid, out.Reward.Of("observation"))
 	}
 	return paid
@@ -119,8 +117,7 @@ func TestMapsOfTheStateArePaidInFull(t *testing.T) {
 			"use_state_reward": true, "render_mode": "text"})
 		require.NoError(t, err)
 		for seed := range int64(5) {
-			o, err := e.Reset(t.Context(), seed)
-			require.NoError(t, err)
+			o := envtest.Reset(t, e, seed)
 			shown := boardOf(o.Text)
 			require.Equal(t, []float64{0.5}, paidFor(t, e, seed, "Up", shown), "%s: %q", name, shown)
 		}
@@ -182,8 +179,7 @@ func TestBlocksReachTheLegacyScoreAndThePenaltyForStockPhrases(t *testing.T) {
 		"for sokoban and frozenlake alone": {"scoring": "exact_matches"},
 	} {
 		_, err := r.New("navigation", map[string]any{"prompt_format": "wm", "state_reward": block(config)})
-		require.ErrorIs(t, err, env.ErrOption)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, env.ErrOption, want)
 	}
 }
 
@@ -198,8 +194,7 @@ func TestDictionariesOfPlacesArePaidLikeLists(t *testing.T) {
 		e, err := r.New("frozenlake", map[string]any{"rules": "legacy", "prompt_format": "grounding_structured",
 			"desc": []any{"SF", "HG"}, "state_reward": block(nil)})
 		require.NoError(t, err)
-		system, err := e.System(t.Context())
-		require.NoError(t, err)
+		system := envtest.System(t, e)
 		require.Contains(t, system.Text, `{"player": (row, column), "target": (row, column)`)
 		require.Equal(t, []float64{0.5}, paidFor(t, e, 0, "Right", text), text)
 	}

@@ -1,7 +1,6 @@
 package builtin_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +9,8 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/env/internal/envtest"
+	"vagen/internal/testkit"
 )
 
 // placeholders are those of each environment: of the system prompt, and of observations.
@@ -51,16 +52,14 @@ func TestEveryEnvironmentTakesTemplates(t *testing.T) {
 			}
 
 			dir := t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "system.txt"), []byte("From a file: {default}"), 0o644))
+			testkit.Write(t, filepath.Join(dir, "system.txt"), "From a file: {default}")
 			plain := play(t, registry, name, nil)
 			texts = play(t, registry, name, map[string]any{"prompt_dir": dir})
 			require.Equal(t, "From a file: "+plain[0], texts[0])
 			require.Equal(t, plain[1:], texts[1:])
 
 			_, err := registry.New(name, map[string]any{"prompts": map[string]any{"first": "{nothing}"}})
-			require.ErrorIs(t, err, env.ErrOption)
-			require.ErrorContains(t, err, "prompts.first")
-			require.ErrorContains(t, err, "{nothing}")
+			testkit.Error(t, err, env.ErrOption, "prompts.first", "{nothing}")
 		})
 	}
 }
@@ -87,12 +86,9 @@ func play(t *testing.T, registry *env.Registry, name string, config map[string]a
 	e, err := registry.New(name, full)
 	require.NoError(t, err)
 	defer e.Close()
-	system, err := e.System(t.Context())
-	require.NoError(t, err)
-	first, err := e.Reset(t.Context(), 3)
-	require.NoError(t, err)
-	out, err := e.Step(t.Context(), "nothing")
-	require.NoError(t, err)
+	system := envtest.System(t, e)
+	first := envtest.Reset(t, e, 3)
+	out := envtest.Play(t, e, "nothing")
 	return [3]string{system.Text, first.Text, out.Observation.Text}
 }
 

@@ -14,55 +14,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
+	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
 // snapshotKinds are environments with an agent's responses: those of the soak test, and
 // option sets with other states.
-func snapshotKinds() []snapshotKind {
-	var kinds []snapshotKind
-	for _, k := range soakKinds {
-		kinds = append(kinds, snapshotKind{k.name, k.config, k.actions})
-	}
-	moves := []string{"Left", "Down,Right", "Right", "Up,Up", "Down"}
-	return append(kinds,
-		snapshotKind{"frozenlake", map[string]any{"slip_prob": 0.5}, moves},
-		snapshotKind{"frozenlake", map[string]any{"slip_prob": 0.3, "is_slippery": true, "size": 8, "p": 0.9}, moves},
-		snapshotKind{"frozenlake", map[string]any{"map_seed": 5, "is_slippery": true}, moves},
-		snapshotKind{"frozenlake", map[string]any{"rules": "legacy", "desc": []any{"SSF", "FFF", "FHG"}}, moves},
-		snapshotKind{"frozenlake", map[string]any{"state_reward": block(nil), "prompt_format": "wm"}, moves},
-		snapshotKind{"sokoban", map[string]any{"desc": []any{"######", "#S_X_#", "#__X_#", "#O___#", "######"},
-			"render_mode": "text"}, moves},
-		snapshotKind{"sokoban", map[string]any{"dim_room": []any{8, 7}, "num_boxes": 2, "render_mode": "text"}, moves},
-		snapshotKind{"blackjack", map[string]any{"render_mode": "vision"}, []string{"Hit", "Hit", "Dance", "Stand"}},
-		snapshotKind{"primitive_skill", map[string]any{"env_id": "StackThreeCube", "render_mode": "text"},
-			[]string{"pick(120,-100,20)|place(0,0,80)", "push(-100,-200,20,150,200,20)", "push(-100,0,20,150,0,20)"}},
-		snapshotKind{"primitive_skill", map[string]any{"env_id": "PlaceTwoCube", "render_mode": "text", "rules": "next"},
-			[]string{"push(-100,-100,20,150,100,20)", "pick(0,0,20)"}},
-		snapshotKind{"primitive_skill", map[string]any{"env_id": "PutAppleInDrawer", "resolution": 64},
-			[]string{"push(-500,0,200,-500,-600,200)", "push(-500,-600,200,-500,100,200)", "pick(-120,150,37)"}},
-		snapshotKind{"primitive_skill", map[string]any{"rules": "legacy", "prompt_format": "grounding_worldmodeling",
-			"use_state_reward": true, "resolution": 64}, []string{"push(-100,-100,20,150,100,20)", "pick(0,0,20)"}},
-		snapshotKind{"svg", map[string]any{"rules": "service"},
-			[]string{`<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg>`, "no drawing"}},
-	)
-}
-
-type snapshotKind struct {
-	name    string
-	config  map[string]any
-	actions []string
+func snapshotKinds(t testing.TB) []soakKind {
+	t.Helper()
+	return append(golden.Table[[]soakKind](t, "soak.yaml"), golden.Table[[]soakKind](t, "snapshots.yaml")...)
 }
 
 // say writes the response of a turn; some have no valid format.
-func (k snapshotKind) say(e env.Env, r *rand.Rand) string {
+func (k soakKind) say(e env.Env, r *rand.Rand) string {
 	p := env.ParserOf(e)
 	if p == nil || r.IntN(6) == 0 {
-		return "<answer>" + k.actions[0]
+		return "<answer>" + k.Actions[0]
 	}
 	return p.Compose(func(section string) string {
 		if section == reward.SectionAnswer {
-			return k.actions[r.IntN(len(k.actions))]
+			return k.Actions[r.IntN(len(k.Actions))]
 		}
 		return "The box is above, the target is below and left."
 	})
@@ -73,15 +46,15 @@ func (k snapshotKind) say(e env.Env, r *rand.Rand) string {
 func TestEpisodesPlayOnFromASnapshotOfEveryTurn(t *testing.T) {
 	const turns = 6
 	registry := Registry()
-	open := func(k snapshotKind) env.Env {
-		e, err := registry.New(k.name, k.config)
-		require.NoError(t, err, "%s %v", k.name, k.config)
+	open := func(k soakKind) env.Env {
+		e, err := registry.New(k.Name, k.Config)
+		require.NoError(t, err, "%s %v", k.Name, k.Config)
 		return e
 	}
 	acted := map[string]bool{}
-	for i, k := range snapshotKinds() {
+	for i, k := range snapshotKinds(t) {
 		for _, seed := range []int64{1, 12} {
-			what := fmt.Sprintf("%s %v, seed %d", k.name, k.config, seed)
+			what := fmt.Sprintf("%s %v, seed %d", k.Name, k.Config, seed)
 			r := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
 			a, plain := open(k), open(k)
 			var said []string
@@ -97,10 +70,9 @@ func TestEpisodesPlayOnFromASnapshotOfEveryTurn(t *testing.T) {
 				out, err := a.Step(t.Context(), said[n])
 				require.NoError(t, err, what)
 				want = append(want, out)
-				acted[k.name] = acted[k.name] || out.Turn["action_is_effective"] == 1 || k.name == "primitive_skill" &&
+				acted[k.Name] = acted[k.Name] || out.Turn["action_is_effective"] == 1 || k.Name == "primitive_skill" &&
 					out.Turn["env_step"] > 1
-				without, err := plain.Step(t.Context(), said[n])
-				require.NoError(t, err)
+				without := envtest.Play(t, plain, said[n])
 				require.Equal(t, out, without, "%s: a snapshot changes nothing", what)
 			}
 			end := snapshotOf(t, a, what)
@@ -141,18 +113,17 @@ func snapshotOf(t testing.TB, e env.Env, what string) []byte {
 // refused, and the state does not change.
 func TestASnapshotFitsItsOwnOptionsOnly(t *testing.T) {
 	registry := Registry()
-	kinds := snapshotKinds()
+	kinds := snapshotKinds(t)
 	envs := make([]env.Env, len(kinds))
 	states := make([][]byte, len(kinds))
 	for i, k := range kinds {
 		var err error
-		envs[i], err = registry.New(k.name, k.config)
+		envs[i], err = registry.New(k.Name, k.Config)
 		require.NoError(t, err)
 		_, err = envs[i].(env.Snapshotter).Snapshot()
 		require.ErrorIs(t, err, env.ErrNotReset)
-		_, err = envs[i].Reset(t.Context(), 3)
-		require.NoError(t, err)
-		states[i] = snapshotOf(t, envs[i], k.name)
+		envtest.Reset(t, envs[i], 3)
+		states[i] = snapshotOf(t, envs[i], k.Name)
 	}
 	for i := range envs {
 		for j := range states {
@@ -174,17 +145,16 @@ func TestASnapshotFitsItsOwnOptionsOnly(t *testing.T) {
 // state stays.
 func TestReseededWorldsDrawAnew(t *testing.T) {
 	registry := Registry()
-	for _, k := range []snapshotKind{
+	for _, k := range []soakKind{
 		{"frozenlake", map[string]any{"is_slippery": true, "size": 8, "p": 0.95}, []string{"Left", "Down"}},
 		{"frozenlake", map[string]any{"slip_prob": 0.5, "size": 8, "p": 0.95}, []string{"Left", "Down"}},
 		{"blackjack", map[string]any{"render_mode": "text"}, []string{"Hit"}},
 	} {
-		e, err := registry.New(k.name, k.config)
+		e, err := registry.New(k.Name, k.Config)
 		require.NoError(t, err)
 		require.ErrorIs(t, e.(env.Reseeder).Reseed(1), env.ErrNotReset)
-		_, err = e.Reset(t.Context(), 5)
-		require.NoError(t, err)
-		state := snapshotOf(t, e, k.name)
+		envtest.Reset(t, e, 5)
+		state := snapshotOf(t, e, k.Name)
 		seen := map[string]bool{}
 		for seed := range uint64(12) {
 			var ends []string
@@ -194,8 +164,7 @@ func TestReseededWorldsDrawAnew(t *testing.T) {
 				r := rand.New(rand.NewPCG(9, 9))
 				text := ""
 				for range 4 {
-					out, err := e.Step(t.Context(), k.say(e, r))
-					require.NoError(t, err)
+					out := envtest.Play(t, e, k.say(e, r))
 					text += out.Observation.Text
 				}
 				ends = append(ends, text)
@@ -203,7 +172,7 @@ func TestReseededWorldsDrawAnew(t *testing.T) {
 			require.Equal(t, ends[0], ends[1])
 			seen[ends[0]] = true
 		}
-		require.Greater(t, len(seen), 3, k.name)
+		require.Greater(t, len(seen), 3, k.Name)
 	}
 }
 
@@ -211,21 +180,20 @@ func TestReseededWorldsDrawAnew(t *testing.T) {
 // inner, the bytes are a state in an envelope whose checksum and options are right.
 func FuzzRestore(f *testing.F) {
 	registry := Registry()
-	kinds := snapshotKinds()
+	kinds := snapshotKinds(f)
 	valid := make([][]byte, len(kinds))
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
 	for i, k := range kinds {
-		e, err := registry.New(k.name, k.config)
+		e, err := registry.New(k.Name, k.Config)
 		require.NoError(f, err)
 		_, err = e.Reset(f.Context(), 3)
 		require.NoError(f, err)
 		_, err = e.Step(f.Context(), k.say(e, rand.New(rand.NewPCG(1, 1))))
 		require.NoError(f, err)
-		valid[i] = snapshotOf(f, e, k.name)
+		valid[i] = snapshotOf(f, e, k.Name)
 		f.Add(uint8(i), false, valid[i])
 		f.Add(uint8(i), false, valid[i][:len(valid[i])/2])
-		var whole map[string]json.RawMessage
-		require.NoError(f, json.Unmarshal(valid[i], &whole))
+		whole := testkit.JSON[map[string]json.RawMessage](f, valid[i])
 		for j, state := range hostileStates(whole["state"]) {
 			if !fuzzing || j%40 == 0 { // all of them would take a minute of a fuzzer's time
 				f.Add(uint8(i), true, state)
@@ -237,7 +205,7 @@ func FuzzRestore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, inner bool, raw []byte) {
 		i := int(kind) % len(kinds)
 		k := kinds[i]
-		e, err := registry.New(k.name, k.config)
+		e, err := registry.New(k.Name, k.Config)
 		require.NoError(t, err)
 		if inner {
 			if raw = sealed(valid[i], raw); raw == nil {
@@ -252,10 +220,9 @@ func FuzzRestore(f *testing.F) {
 		}
 		r := rand.New(rand.NewPCG(2, 2))
 		for range 3 {
-			_, err := e.Step(t.Context(), k.say(e, r))
-			require.NoError(t, err)
+			envtest.Play(t, e, k.say(e, r))
 		}
-		snapshotOf(t, e, k.name)
+		snapshotOf(t, e, k.Name)
 	})
 }
 

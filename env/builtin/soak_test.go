@@ -14,37 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/golden"
 	"vagen/reward"
 )
 
-// soakKinds are the environments of the soak test with valid responses for each. Pictures
-// are small where every turn draws a new one.
-var soakKinds = []struct {
-	name    string
-	config  map[string]any
-	actions []string
-}{
-	{"frozenlake", map[string]any{"prompt_format": "wm"}, []string{"Left", "Down,Right", "Right", "Up,Up,Up"}},
-	{"frozenlake", map[string]any{"rules": "legacy", "use_state_reward": true},
-		[]string{"Left", "Down,Right", "Right,Down"}},
-	{"frozenlake", map[string]any{"rules": "next", "is_slippery": true, "render_mode": "vision",
-		"prompt_format": "wm_think"}, []string{"down", "RIGHT"}},
-	{"sokoban", map[string]any{"render_mode": "vision"}, []string{"Up", "Down,Left", "Right,Right,Right"}},
-	{"sokoban", map[string]any{"rules": "legacy", "render_mode": "text", "use_state_reward": true},
-		[]string{"Up", "Down,Left", "Right"}},
-	{"sokoban", map[string]any{"rules": "next", "use_state_reward": true}, []string{"Up", "Down,Left", "Right"}},
-	{"blackjack", map[string]any{"render_mode": "text"}, []string{"Hit", "Stand"}},
-	{"blackjack", map[string]any{"prompt_format": "grounding", "use_state_reward": true}, []string{"Hit", "Stick"}},
-	{"navigation", map[string]any{"resolution": 32},
-		[]string{"move_forward|turn_left", "look_down", "turn_right|move_forward|move_forward"}},
-	{"navigation", map[string]any{"rules": "legacy", "render_mode": "text", "use_state_reward": true},
-		[]string{"moveahead,rotateleft"}},
-	{"primitive_skill", map[string]any{"resolution": 64},
-		[]string{"pick(120,-100,20)|place(0,0,80)", "push(-50,0,20,50,0,20)"}},
-	{"primitive_skill", map[string]any{"rules": "legacy", "render_mode": "text", "env_id": "PutAppleInDrawer"},
-		[]string{"push(1,2,3,4,5,6)"}},
-	{"svg", nil, []string{`<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3" fill="red"/></svg>`,
-		`<svg><path d="M0 0L9 9"/></svg>`}},
+// soakKind is an environment of the soak test with valid responses.
+type soakKind struct {
+	Name    string
+	Config  map[string]any
+	Actions []string
 }
 
 // soakHostile are malformed and hostile responses.
@@ -62,21 +40,22 @@ var soakHostile = []string{
 // file descriptor, no memory. VAGEN_SOAK is the number of episodes,
 // 260 without it.
 func TestSoak(t *testing.T) {
-	episodes := 20 * len(soakKinds)
+	kinds := golden.Table[[]soakKind](t, "soak.yaml")
+	episodes := 20 * len(kinds)
 	if text := os.Getenv("VAGEN_SOAK"); text != "" {
 		n, err := strconv.Atoi(text)
 		require.NoError(t, err, "VAGEN_SOAK is a number of episodes")
-		episodes = max(n, 4*len(soakKinds))
+		episodes = max(n, 4*len(kinds))
 	}
 	registry := Registry()
 	// Scenes, fonts and tables that are created once and cached are not a leak.
 	for i := range episodes / 4 {
-		soak(t, registry, i)
+		soak(t, registry, kinds, i)
 	}
 	before := footprint()
 	start := time.Now()
 	for i := episodes / 4; i < episodes; i++ {
-		soak(t, registry, i)
+		soak(t, registry, kinds, i)
 	}
 	after := footprint()
 	t.Logf("%d episodes, %v, before %+v, after %+v", episodes, time.Since(start).Round(time.Second), before, after)
@@ -88,10 +67,10 @@ func TestSoak(t *testing.T) {
 }
 
 // soak plays one episode; its number decides everything.
-func soak(t *testing.T, registry *env.Registry, number int) {
-	kind := soakKinds[number%len(soakKinds)]
+func soak(t *testing.T, registry *env.Registry, kinds []soakKind, number int) {
+	kind := kinds[number%len(kinds)]
 	r := rand.New(rand.NewPCG(uint64(number), 7))
-	e, err := registry.New(kind.name, kind.config)
+	e, err := registry.New(kind.Name, kind.Config)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close()) }()
 	ctx := context.Background()
@@ -105,7 +84,7 @@ func soak(t *testing.T, registry *env.Registry, number int) {
 		if p != nil && r.IntN(3) > 0 {
 			text = p.Compose(func(section string) string {
 				if section == reward.SectionAnswer {
-					return kind.actions[r.IntN(len(kind.actions))]
+					return kind.Actions[r.IntN(len(kind.Actions))]
 				}
 				return "The box is above, the target is below and left. " + fmt.Sprint(number)
 			})
@@ -115,7 +94,7 @@ func soak(t *testing.T, registry *env.Registry, number int) {
 			}
 		}
 		out, err := e.Step(ctx, text)
-		require.NoError(t, err, "%s on %q", kind.name, text)
+		require.NoError(t, err, "%s on %q", kind.Name, text)
 		if out.Done {
 			return
 		}

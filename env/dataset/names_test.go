@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // TestAnUnknownEnvironmentIsRefusedWithTheWayToAService, and one of the original systems with
@@ -13,12 +15,10 @@ func TestAnUnknownEnvironmentIsRefusedWithTheWayToAService(t *testing.T) {
 	const text = "envs: [{name: SpatialGym, n_envs: 2, seed: [0, 49, 1]}]"
 	o := Options{Known: []string{"sokoban", "remote"}}
 	_, err := ReadSpecs([]byte(strings.Replace(text, "SpatialGym", "Maze", 1)), o)
-	require.ErrorIs(t, err, ErrFile)
-	require.ErrorContains(t, err, `environment "Maze" is unknown`)
-	require.ErrorContains(t, err, "set the name remote and the service's address in the option base_urls")
+	testkit.Error(t, err, ErrFile, `environment "Maze" is unknown`,
+		"set the name remote and the service's address in the option base_urls")
 	_, err = ReadSpecs([]byte(text), o)
-	require.ErrorIs(t, err, ErrFile)
-	require.ErrorContains(t, err, `environment "SpatialGym": SpatialGym of the original runs on its own service`)
+	testkit.Error(t, err, ErrFile, `environment "SpatialGym": SpatialGym of the original runs on its own service`)
 	const lines = `name: RemoteEnv with config: {base_urls: "http://HOST:PORT", …}`
 	require.ErrorContains(t, err, lines)
 	_, err = registered("alfworld", o.Known)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/rng"
+	"vagen/internal/testkit"
 )
 
 func at(env string, seed int64, config map[string]any) Episode {
@@ -23,8 +24,8 @@ func TestOverlapsAreEqualLevels(t *testing.T) {
 	require.Equal(t, []Overlap{{"frozenlake", 2, 1, 1}, {"sokoban", 3, 3, 2}}, Overlaps(train, val),
 		"options set on one side only are ignored")
 	err := Disjoint(train, val)
-	require.ErrorIs(t, err, ErrOverlap)
-	require.ErrorContains(t, err, "2 levels: frozenlake seed 2 (episodes 1 and 1), sokoban seed 3 (episodes 3 and 2)")
+	testkit.Error(t, err, ErrOverlap,
+		"2 levels: frozenlake seed 2 (episodes 1 and 1), sokoban seed 3 (episodes 3 and 2)")
 
 	mine := func(v any) Episode { return at("mine", 1, map[string]any{"map": v}) }
 	require.NotEmpty(t, Overlaps([]Episode{mine("a")}, []Episode{mine("b")}))

@@ -9,6 +9,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func write(t testing.TB, episodes []Episode, o ParquetOptions) []byte {
@@ -96,9 +98,7 @@ func TestConfigurationsThatColumnsCannotStoreAreRefused(t *testing.T) {
 			all = append(all, Episode{Name: "a", Env: "a", Source: "s", Split: "p", Config: c})
 		}
 		err := WriteParquet(&bytes.Buffer{}, all, ParquetOptions{})
-		require.ErrorIs(t, err, ErrFile)
-		require.ErrorContains(t, err, want)
-		require.ErrorContains(t, err, "write configurations as JSON to store it")
+		testkit.Error(t, err, ErrFile, want, "write configurations as JSON to store it")
 		got, err := read(write(t, all, ParquetOptions{JSON: true}), Options{})
 		require.NoError(t, err)
 		for i := range all {
@@ -166,8 +166,7 @@ func TestBadTablesAreReportedWithRowAndColumn(t *testing.T) {
 		bad := good
 		change(&bad)
 		_, err := read(table(t, good, bad), Options{Known: known})
-		require.ErrorIs(t, err, ErrFile)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrFile, want)
 	}
 
 	type noSeed struct {
@@ -219,12 +218,9 @@ func TestFilesAreSavedAtomically(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.parquet")
 	require.NoError(t, SaveParquet(path, episodes(t), ParquetOptions{}))
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
+	before := testkit.Read(t, path)
 	require.Error(t, SaveParquet(path, nil, ParquetOptions{}))
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, before, testkit.Read(t, path))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, left, 1, "no temporary file remains")

@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env/internal/envtest"
 	"vagen/env/sokoban"
 	"vagen/internal/rng"
+	"vagen/internal/testkit"
 )
 
 // TestSamplesArePythons: the numbers are from Python's random.sample(range(n), k) after
@@ -100,8 +102,7 @@ func TestDirectivesWithTooFewSeedsAreRefused(t *testing.T) {
 	} {
 		s := Spec{Name: "A", Count: 10, Seed: d}
 		err := s.Validate()
-		require.ErrorIs(t, err, ErrFile)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrFile, want)
 	}
 	s := Spec{Name: "A", Count: 10, Seed: []int64{math.MinInt64, math.MaxInt64 - 1, math.MaxInt64}}
 	require.NoError(t, s.Validate(), "huge numbers that fit")
@@ -123,8 +124,7 @@ func TestSokobanSeedsAreSolvable(t *testing.T) {
 	require.NoError(t, err)
 	var want []int64
 	for seed := int64(0); seed <= seeds[5]; seed++ {
-		_, err := e.Reset(t.Context(), seed)
-		require.NoError(t, err)
+		envtest.Reset(t, e, seed)
 		if moves, ok := e.(*sokoban.Env).Room().Solve(4); ok && len(moves) > 0 {
 			want = append(want, seed)
 		}
@@ -139,8 +139,7 @@ func TestRoomBucketReadsTheRoom(t *testing.T) {
 	require.NoError(t, err)
 	seen := map[uint64]bool{}
 	for seed := range int64(24) {
-		_, err := e.Reset(t.Context(), seed)
-		require.NoError(t, err)
+		envtest.Reset(t, e, seed)
 		b, err := RoomBucket(e.(*sokoban.Env).Room(), 4)
 		require.NoError(t, err)
 		require.Less(t, b, uint64(4))

@@ -1,13 +1,14 @@
 package dataset
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/reward/judge"
 
 	"vagen/internal/safeyaml"
@@ -82,55 +83,24 @@ func entry(lines ...string) string {
 }
 
 func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
-	for text, wants := range map[string][]string{
-		"":                                  {"it is empty"},
-		"envs: []\n":                        {"line 1: envs: must be a list"},
-		"envs: 7\n":                         {"must be a list"},
-		"- a\n":                             {"mapping is expected"},
-		"env:\n  - name: a\n":               {"line 1: env: unknown key, did you mean \"envs\"?", "envs: must be a list"},
-		"a: 1\n---\nb: 2\n":                 {"line 2: a second document begins"},
-		"envs: [\n":                         {"bad dataset"},
-		"envs:\n  - 7\n":                    {"line 2: envs[0]: it is 7, must be a mapping"},
-		"envs:\n  - name: a\n":              {"line 2: envs[0]: n_envs is 0"},
-		entry("max_turn: 5"):                {`line 2: envs[0]: unknown key "max_turn", did you mean "max_turns"?`},
-		entry("max_turns: -5", "n_envs: 0"): {"already defined"},
-		entry("max_turns: -5", "stop_strings: ['']"): {"max_turns is -5",
-			"stop_strings[0] is empty"},
-		entry("max_turns: five", "seed: [1.5]"): {"max_turns is five",
-			"seed[0] is 1.5"},
-		entry("seed: 99999999999999999999"): {"seed"},
-		entry("seed: 18446744073709551615"): {"above 9223372036854775807"},
-		entry("seed: []", "seed_list: [1]"): {
-			"seed_list has 1 seeds for 2 episodes"},
-		entry("tag_id: ../../etc"):                                      {`tag_id: "../../etc" begins`},
-		entry("data_source: a/b"):                                       {`contains '/'`},
-		entry(`split: "a\u0000"`):                                       {`contains '\x00'`},
-		entry("thinking_token_budget: -1"):                              {"thinking_token_budget is -1"},
-		entry("env_response_length: 3", "max_env_response_per_turn: 4"): {"its new name, is 4"},
-		entry("config: 3"):                                              {"config is 3"},
-		entry("config: {state_reward: 3}"):                              {"config.state_reward is 3"},
-		entry("config: {state_reward: {scorer: me}}"): {
-			`scorer is "me", must be one of ["judge" "rules" "exact"]`},
-		entry("config: {state_reward: {scorrer: judge}}"): {
-			`unknown key "scorrer", did you mean "scorer"?`},
-		entry("config: {state_reward: {state_estimation: 3}}"): {"state_estimation is 3",
-			"must be a mapping"},
-		entry("config: {state_reward: {state_estimation: {enable: true, reward: 1}}}"): {"judge_base_url",
-			"judge_model is missing"},
-		entry("config: {url: '${oc.env:VAGEN_TEST_PORT}'}"): {
-			"line 4: the environment variable VAGEN_TEST_PORT is not set"},
-		entry("config: {url: '${a.b}'}"):                {"${a.b is not of the form"},
-		entry("config: {when: !!timestamp 2020-01-01}"): {"bad dataset"},
-		"envs:\n  - name: soko\n    n_envs: 1\n": {
-			`environment "soko" is unknown, did you mean "sokoban"?`},
-		"envs:\n  - name: remot\n    n_envs: 5000000\n": {"n_envs is 5000000"},
-		entry("tag_id: A") + "  - name: sokoban\n    n_envs: 1\n    tag_id: a\n": {
-			`line 5: envs[1]: tag_id "a" is the tag of envs[0]`},
+	texts := map[string][]string{
 		strings.Replace(entry(""), "2", "4194304", 1) + "  - {name: sokoban, n_envs: 1}\n": {"more than 4194304 episodes"},
 		"a: " + strings.Repeat("[", 100000):                                                {"nested"},
 		"a: " + strings.Repeat("- ", 100000):                                               {"nested"},
 		strings.Repeat("a", safeyaml.MaxBytes+1):                                           {"16777216 are allowed"},
-	} {
+	}
+	for _, c := range golden.Table[[]struct {
+		Entry []string
+		More  string
+		Wants []string
+	}](t, "badspecs.yaml") {
+		text := c.More
+		if c.Entry != nil {
+			text = entry(c.Entry...) + text
+		}
+		texts[text] = c.Wants
+	}
+	for text, wants := range texts {
 		_, err := ReadSpecs([]byte(text), Options{Known: known})
 		shown := text[:min(len(text), 200)]
 		require.ErrorIs(t, err, ErrFile, shown)
@@ -239,7 +209,7 @@ func TestLoadRecognisesTheForms(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		testkit.Write(t, path, text)
 		return path
 	}
 	a, err := Load(t.Context(), write("a.yaml", specs), 1, Options{})

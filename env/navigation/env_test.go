@@ -1,7 +1,6 @@
 package navigation
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 	"vagen/env"
 	"vagen/env/internal/envtest"
 	"vagen/env/internal/rays"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -200,8 +200,7 @@ func TestStateSaysWhereThingsAre(t *testing.T) {
 	}
 	play(t, e, act(env.Legacy, "rotateleft"))
 	require.Empty(t, e.viewState().Visible, "a wall has nothing to see")
-	var fields map[string]any
-	require.NoError(t, json.Unmarshal([]byte(s.json()), &fields))
+	fields := testkit.JSON[map[string]any](t, s.json())
 	require.Equal(t, "Mug", fields["target_obj_type"])
 	require.Equal(t, 3.0, fields["target_distance_to_player"])
 	require.Equal(t, "ahead", fields["target_direction_to_player"])
@@ -246,11 +245,9 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 		e := start(t, rules, func(o *Options) { o.RenderMode = env.Vision })
-		first, err := e.Reset(t.Context(), 2)
-		require.NoError(t, err)
+		first := envtest.Reset(t, e, 2)
 		require.Contains(t, first.Text, "Go to mug 2.")
-		system, err := e.System(t.Context())
-		require.NoError(t, err)
+		system := envtest.System(t, e)
 		for _, word := range actionWords[rules] {
 			require.Contains(t, system.Text, word)
 		}
@@ -264,8 +261,7 @@ func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 		require.Equal(t, first.Images, again.Observation.Images)
 	}
 	text := start(t, env.Lite, nil)
-	o, err := text.Reset(t.Context(), 0)
-	require.NoError(t, err)
+	o := envtest.Reset(t, text, 0)
 	require.Empty(t, o.Images)
 	require.Contains(t, o.Text, "safe right 1.58 m")
 	require.Contains(t, o.Text, "A step is free: ahead back right left")
@@ -274,21 +270,7 @@ func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
-	envtest.Refused(t, FromConfig, map[string]map[string]any{
-		`did you mean "step_length"?`:  {"step_lenght": 4},
-		`did you mean "common_sense"?`: {"eval_set": "comon_sense"},
-		`"grounding", must be one of`:  {"prompt_format": "grounding"},
-		`"wm", must be one of`:         {"rules": "legacy", "prompt_format": "wm"},
-		`"down_sample_ratio"`:          {"down_sample_ratio": 0},
-		`"resolution"`:                 {"resolution": 8},
-		`"fov"`:                        {"fov": 180},
-		`"step_length"`:                {"step_length": 0},
-		`"success_threshold"`:          {"success_threshold": -1},
-		`"max_steps"`:                  {"max_steps": 0},
-		`"example_count"`:              {"example_count": 2},
-		`"max_objects_in_state"`:       {"max_objects_in_state": -1},
-		`no such file`:                 {"task_dir": "/nowhere/at/all"},
-	})
+	envtest.Refused(t, FromConfig)
 	_, err := FromConfig(map[string]any{"rules": "legacy", "env_name": "navigation", "gpu_device": 0, "multiview": false,
 		"max_action_penalty": -0.1})
 	require.NoError(t, err)

@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/rays"
+	"vagen/internal/testkit"
 )
 
 // The planner uses the true scene. It reaches every target within the published limits,
@@ -252,8 +254,7 @@ func writeTasks(t *testing.T, name string, tasks ...Task) string {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{"tasks": tasks})
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, raw, 0o644))
+	path := testkit.File(t, name, raw)
 	return path
 }
 
@@ -306,8 +307,7 @@ func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
 	e, err := New(every)
 	require.NoError(t, err)
 	require.Equal(t, 14, e.tasks.Len(), "every third task of forty")
-	_, err = e.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, e, 1)
 	require.Equal(t, tasks[3], e.Task())
 }
 
@@ -344,7 +344,7 @@ func TestAFileThatIsPutRightIsReadAgain(t *testing.T) {
 	require.NoError(t, os.Rename(writeTasks(t, "x.json", floorPlan("FloorPlan1", "Mug", 2, 1, 0, 0, 0, 0)), o.TaskDir))
 	_, err = New(o)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(o.TaskDir, []byte("{}"), 0o600))
+	testkit.Write(t, o.TaskDir, "{}")
 	_, err = New(o)
 	require.ErrorIs(t, err, ErrTask, "the changed file has no tasks")
 }
@@ -410,11 +410,10 @@ func TestTasksThatAreNotUTF8AreRefused(t *testing.T) {
 	for put, want := range map[string]string{"\xe9": "x.json: line 2, byte 28: 0xe9 is not UTF-8",
 		`\ud800`: `x.json: line 2, byte 28: \ud800 is half`} {
 		_, err := parseTasks([]byte("{\"tasks\": [\n{\"instruction\": \"go to the "+put+"\"}]}"), "x.json")
-		require.ErrorIs(t, err, ErrTask)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrTask, want)
 	}
 	path := writeTasks(t, "x.json")
-	require.NoError(t, os.WriteFile(path, []byte("\xef\xbb\xbf{}"), 0o644))
+	testkit.Write(t, path, "\xef\xbb\xbf{}")
 	_, err := ReadTasks(path)
 	require.ErrorContains(t, err, "found no tasks", "a byte order mark is skipped")
 }

@@ -6,7 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/options"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -25,8 +27,7 @@ func brief() Options {
 func TestStatementsThatAreWrongArePaidByTheirShare(t *testing.T) {
 	e, err := New(brief())
 	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
+	envtest.Reset(t, e, 0)
 	require.Equal(t, "target up left free blocked back blocked left", e.Describe())
 	for answer, score := range map[string]float64{
 		"target up left free blocked back blocked left":       1,
@@ -34,11 +35,9 @@ func TestStatementsThatAreWrongArePaidByTheirShare(t *testing.T) {
 		"target hidden hidden free blocked back blocked left": 6.0 / 8,
 		"the target is ahead":                                 0,
 	} {
-		_, err = e.Reset(t.Context(), 0)
-		require.NoError(t, err)
-		out, err := e.Step(t.Context(), "<think><observation>"+answer+
+		envtest.Reset(t, e, 0)
+		out := envtest.Play(t, e, "<think><observation>"+answer+
 			"</observation><prediction>-</prediction></think><action>look_up</action>")
-		require.NoError(t, err)
 		require.InDelta(t, score, out.Turn["observation_score"], 1e-9, answer)
 		require.Equal(t, -0.25, out.Reward.Of(partTurn))
 	}
@@ -50,30 +49,25 @@ func TestTheBriefPromptHasTheViewAndTheTarget(t *testing.T) {
 	o := brief()
 	e, err := New(o)
 	require.NoError(t, err)
-	system, err := e.System(t.Context())
-	require.NoError(t, err)
+	system := envtest.System(t, e)
 	require.Equal(t, "Go to the target.", system.Text)
-	seen, err := e.Reset(t.Context(), 0)
-	require.NoError(t, err)
+	seen := envtest.Reset(t, e, 0)
 	require.Equal(t, "Target fridge up left free blocked back blocked left see microwave up same, counter top up same",
 		seen.Text)
-	out, err := e.Step(t.Context(),
+	out := envtest.Play(t, e,
 		"<think><observation>-</observation><prediction>-</prediction></think><action>turn_left|turn_left</action>")
-	require.NoError(t, err)
 	require.Contains(t, out.Observation.Text, "Target fridge hidden hidden free ahead blocked right blocked")
 	require.Equal(t, "target hidden hidden free ahead blocked right blocked", e.Describe())
 
 	o.RenderMode = env.Vision
 	e, err = New(o)
 	require.NoError(t, err)
-	seen, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
+	seen = envtest.Reset(t, e, 0)
 	require.Equal(t, env.ImageMark+"Target fridge", seen.Text)
 	o.Prompt = "full"
 	e, err = New(o)
 	require.NoError(t, err)
-	seen, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
+	seen = envtest.Reset(t, e, 0)
 	require.Contains(t, seen.Text, "target hidden hidden if you do not see it")
 }
 
@@ -114,7 +108,6 @@ func TestOpenSetsHaveARoomForEverySeed(t *testing.T) {
 		o := brief()
 		bad(&o)
 		err := o.Validate()
-		require.ErrorIs(t, err, env.ErrOption)
-		require.ErrorContains(t, err, name)
+		testkit.Error(t, err, env.ErrOption, name)
 	}
 }

@@ -1,7 +1,6 @@
 package primitiveskill
 
 import (
-	"encoding/json"
 	"image"
 	"math"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 	"vagen/env/internal/baseline"
 	"vagen/env/internal/envtest"
 	"vagen/env/internal/options"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -71,14 +71,12 @@ func TestFormatIsPaidOnlyWhenAllActionsAreValid(t *testing.T) {
 			require.Zero(t, out.Turn["action_is_valid"])
 			require.Equal(t, run, e.skills-before, "%s %q", rules, actions)
 		}
-		out, err := e.Step(t.Context(), "pick(0,0,20)")
-		require.NoError(t, err)
+		out := envtest.Play(t, e, "pick(0,0,20)")
 		require.Empty(t, out.Reward)
 	}
 	legacy := start(t, env.Legacy, func(o *Options) { o.PromptFormat, o.EachTurn = "grounding", false })
-	out, err := legacy.Step(t.Context(),
+	out := envtest.Play(t, legacy,
 		"so <think><observation>o</observation><reasoning>r</reasoning></think><answer>pick(0,0,20)</answer>")
-	require.NoError(t, err)
 	require.Equal(t, 1, legacy.skills,
 		"in a legacy format with several sections the action is executed wherever it is in the response")
 	require.Equal(t, 1.0, out.Turn["action_is_valid"])
@@ -131,8 +129,7 @@ func TestObservationsShowPlacesAndLimits(t *testing.T) {
 	} {
 		for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 			e := start(t, rules, func(o *Options) { o.Task = c.task })
-			first, err := e.Reset(t.Context(), 5)
-			require.NoError(t, err)
+			first := envtest.Reset(t, e, 5)
 			require.Empty(t, first.Images)
 			require.Contains(t, first.Text, e.task.instruction)
 			again := play(t, e, " PICK( 1, 2 ,300) and (").Observation.Text
@@ -143,8 +140,7 @@ func TestObservationsShowPlacesAndLimits(t *testing.T) {
 				}
 			}
 			vision := start(t, rules, func(o *Options) { o.Task, o.RenderMode, o.MaskSuccess = c.task, env.Vision, false })
-			first, err = vision.Reset(t.Context(), 5)
-			require.NoError(t, err)
+			first = envtest.Reset(t, vision, 5)
 			require.Equal(t, image.Rect(0, 0, 300, 300), first.Images[0].Bounds())
 			require.Contains(t, first.Text, "success: false")
 		}
@@ -158,8 +154,7 @@ func TestStateIsPlacesInMillimetres(t *testing.T) {
 	s := e.State()
 	require.Equal(t, State{{"red_cube_position", [3]int{120, -100, 20}}, {"green_cube_position", [3]int{122, 150, 20}}}, s,
 		"halves are rounded to even")
-	var fields map[string][3]int
-	require.NoError(t, json.Unmarshal([]byte(s.JSON()), &fields))
+	fields := testkit.JSON[map[string][3]int](t, s.JSON())
 	require.Equal(t, [3]int{122, 150, 20}, fields["green_cube_position"])
 	require.Equal(t, "The red cube is at (120, -100, 20). The green cube is at (122, 150, 20).", s.Sentence())
 }
@@ -168,10 +163,9 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 	e := start(t, env.Legacy, func(o *Options) { o.UseStateReward, o.PromptFormat = true, "grounding_worldmodeling" })
 	put(e, "red_cube", 120, -100, 20)
 	say := func(answer string) env.Outcome {
-		out, err := e.Step(t.Context(),
+		out := envtest.Play(t, e,
 			"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>"+answer+
 				"</answer>")
-		require.NoError(t, err)
 		return out
 	}
 	out := say("pick(120,-100,20)")
@@ -217,8 +211,7 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 				r := rand.New(rand.NewPCG(1, 2))
 				for range 4 {
 					script := e.Script(r, randomly(0.3, Solve), 2)
-					out, err := e.Step(t.Context(), script)
-					require.NoError(t, err)
+					out := envtest.Play(t, e, script)
 					require.True(t, out.Response.FormatCorrect, script)
 					require.Equal(t, 1.0, out.Turn["action_is_valid"], script)
 					if after := out.Response.Sections[reward.SectionPrediction]; after != "" {
@@ -267,14 +260,7 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
-	envtest.Refused(t, FromConfig, map[string]map[string]any{
-		`did you mean "max_steps"?`:            {"max_step": 4},
-		`did you mean "StackThreeCube"?`:       {"env_id": "StackThreeCubes"},
-		`"grounding", must be one of`:          {"prompt_format": "grounding"},
-		`"grounding_symbolic", must be one of`: {"rules": "legacy", "prompt_format": "grounding_symbolic"},
-		`"resolution"`:                         {"resolution": 8},
-		`"max_steps"`:                          {"max_steps": 0},
-	})
+	envtest.Refused(t, FromConfig)
 	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 0, "record_video": false,
 		"video_record_dir": "x"})
 	require.NoError(t, err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
 )
 
 // lay makes a table with cubes named a, b, … at positions in millimetres.
@@ -61,54 +63,26 @@ func TestPickTakesWhatIsNear(t *testing.T) {
 }
 
 func TestPlacedThingsComeToRest(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		others [][3]int
-		place  string
-		want   [3]int
-	}{
-		{"on the table", nil, "place(-50,-100,200)", [3]int{-50, -100, 20}},
-		{"on a cube", [][3]int{{50, 50, 20}}, "place(55,45,20)", [3]int{55, 45, 60}},
-		{"on a tower", [][3]int{{50, 50, 20}, {50, 50, 60}}, "place(50,50,150)", [3]int{50, 50, 100}},
-		{"beside, off its middle", [][3]int{{50, 50, 20}}, "place(75,50,60)", [3]int{91, 50, 20}},
-		{"beside, along y", [][3]int{{50, 50, 20}}, "place(45,25,60)", [3]int{45, 9, 20}},
-		{"next to it", [][3]int{{50, 50, 20}}, "place(90,50,60)", [3]int{90, 50, 20}},
-		{"off one onto another", [][3]int{{0, 50, 20}, {60, 50, 20}}, "place(25,50,60)", [3]int{41, 50, 60}},
-	} {
-		w := lay(append([][3]int{{-100, 150, 20}}, c.others...)...)
-		run(t, w, "pick(-100,150,20)", c.place)
-		require.Equal(t, -1, w.held, c.name)
-		require.Equal(t, c.want, where(w)[0], c.name)
+	for _, c := range golden.Table[[]struct {
+		Name, Place string
+		Others      [][3]int
+		Want        [3]int
+	}](t, "places.yaml") {
+		w := lay(append([][3]int{{-100, 150, 20}}, c.Others...)...)
+		run(t, w, "pick(-100,150,20)", c.Place)
+		require.Equal(t, -1, w.held, c.Name)
+		require.Equal(t, c.Want, where(w)[0], c.Name)
 	}
 	w := run(t, lay([3]int{50, 50, 20}), "place(0,0,20)")
 	require.Equal(t, [][3]int{{50, 50, 20}}, where(w), "there was nothing to place")
 }
 
 func TestPushMovesWhatIsInItsWay(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		cubes   [][3]int
-		command string
-		want    [][3]int
-	}{
-		{"ahead of the gripper", [][3]int{{100, 50, 20}}, "push(150,50,20,30,50,20)", [][3]int{{0, 50, 20}}},
-		{"along with it", [][3]int{{100, 50, 20}}, "push(100,50,20,0,50,20)", [][3]int{{0, 50, 20}}},
-		{"beside the line", [][3]int{{100, 90, 20}}, "push(150,50,20,30,50,20)", [][3]int{{100, 90, 20}}},
-		{"behind the start", [][3]int{{100, 50, 20}}, "push(50,50,20,0,50,20)", [][3]int{{100, 50, 20}}},
-		{"beyond the end", [][3]int{{-50, 50, 20}}, "push(150,50,20,30,50,20)", [][3]int{{-50, 50, 20}}},
-		{"too high", [][3]int{{100, 50, 20}}, "push(150,50,80,30,50,80)", [][3]int{{100, 50, 20}}},
-		{"a chain", [][3]int{{100, 50, 20}, {20, 50, 20}}, "push(150,50,20,60,50,20)", [][3]int{{30, 50, 20}, {-11, 50, 20}}},
-		{"a load", [][3]int{{100, 50, 20}, {100, 50, 60}}, "push(150,50,20,30,50,20)", [][3]int{{0, 50, 20}, {0, 50, 60}}},
-		{"a load, swept itself", [][3]int{{100, 50, 20}, {100, 50, 60}}, "push(150,50,40,30,50,40)",
-			[][3]int{{0, 50, 20}, {0, 50, 60}}},
-		{"the top of a tower", [][3]int{{100, 50, 20}, {100, 50, 60}}, "push(150,50,60,30,50,60)",
-			[][3]int{{100, 50, 20}, {0, 50, 20}}},
-		{"nowhere", [][3]int{{100, 50, 20}}, "push(100,50,20,100,50,90)", [][3]int{{100, 50, 20}}},
-		{"across", [][3]int{{0, 0, 20}}, "push(-60,-60,20,0,0,20)", [][3]int{{21, 21, 20}}},
-		{"across, to the corner of another", [][3]int{{0, 0, 20}, {58, 58, 20}}, "push(-60,-60,20,0,0,20)",
-			[][3]int{{21, 21, 20}, {58, 58, 20}}},
-	} {
-		require.Equal(t, c.want, where(run(t, lay(c.cubes...), c.command)), c.name)
+	for _, c := range golden.Table[[]struct {
+		Name, Command string
+		Cubes, Want   [][3]int
+	}](t, "pushes.yaml") {
+		require.Equal(t, c.Want, where(run(t, lay(c.Cubes...), c.Command)), c.Name)
 	}
 	w := run(t, lay([3]int{100, 50, 20}), "pick(100,50,20)", "push(100,100,20,50,100,20)")
 	require.Equal(t, [][3]int{{0, 0, 20}}, where(w), "the gripper opens first")

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 )
 
 // TestTheServicesDelayIsHonoured also above MaxDelay, but not by the original client.
@@ -73,9 +73,8 @@ func TestAnAnswerThatCannotBeUsedIsNoLostSession(t *testing.T) {
 		client, sc := scripted(
 			t, func(o *ClientOptions) { o.Limits.Body, o.Retries = 2000, 0 }, started, c.answer, turn,
 		)
-		_, err := client.Reset(t.Context(), 1)
-		require.NoError(t, err)
-		_, err = client.Step(t.Context(), "x")
+		envtest.Reset(t, client, 1)
+		_, err := client.Step(t.Context(), "x")
 		assert.ErrorIs(t, err, c.want, says)
 		assert.ErrorContains(t, err, says)
 		assert.Equal(t, c.lost, errors.Is(err, env.ErrLost), "%v", err)

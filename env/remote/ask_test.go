@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"vagen/env/remote/internal/pyjson"
@@ -77,10 +78,34 @@ func askContext(
 	return a
 }
 
+func get(t testing.TB, s *Server, path string) said {
+	t.Helper()
+	return ask(t, s, http.MethodGet, path, nil)
+}
+
+func post(t testing.TB, s *Server, path string, body Info) said {
+	t.Helper()
+	return ask(t, s, http.MethodPost, path, body)
+}
+
+// createA creates an environment with the id "a" for the older protocol.
+func createA(t testing.TB, s *Server) {
+	t.Helper()
+	a := post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+	require.Equal(t, http.StatusOK, a.status, a.text)
+}
+
+// refused checks the status of an answer and that its detail contains a text.
+func (a said) refused(t testing.TB, status int, detail string) {
+	t.Helper()
+	assert.Equal(t, status, a.status)
+	assert.Contains(t, a.detail, detail)
+}
+
 // open opens a session and returns its id.
 func open(t testing.TB, s *Server, config Info) string {
 	t.Helper()
-	a := ask(t, s, http.MethodPost, "/connect", Info{{"env_config", config}, {"seed", 1}})
+	a := post(t, s, "/connect", Info{{"env_config", config}, {"seed", 1}})
 	require.Equal(t, http.StatusOK, a.status, a.text)
 	return a.data["session_id"].(string)
 }
@@ -88,7 +113,7 @@ func open(t testing.TB, s *Server, config Info) string {
 // step plays a turn of a session.
 func step(t testing.TB, s *Server, id, text string) said {
 	t.Helper()
-	return ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str",
+	return post(t, s, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str",
 		text}}}})
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"vagen/env/internal/envtest"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 )
@@ -176,8 +177,7 @@ func TestSecondAnswerIsIgnored(t *testing.T) {
 	client, err := NewClient(o)
 	require.NoError(t, err)
 	for range 3 {
-		got, err := client.Reset(t.Context(), 1)
-		require.NoError(t, err)
+		got := envtest.Reset(t, client, 1)
 		assert.Equal(t, "start", got.Text)
 	}
 }
@@ -188,10 +188,8 @@ func TestOutcomeKeepsWhatItCanUse(t *testing.T) {
 		{"metrics", Info{{"turn_metrics", Info{{"a", true}, {"b", 2}, {"c", 0.5}, {"d", "x"}, {"e", math.NaN()}, {"f", nil}}},
 			{"traj_metrics", Info{}}}},
 		{"success", true}, {"actions", []any{"up", 5}}, {"think", "t"}, {"llm_raw_response", "raw"}}}}))
-	_, err := client.Reset(t.Context(), 1)
-	require.NoError(t, err)
-	out, err := client.Step(t.Context(), "x")
-	require.NoError(t, err)
+	envtest.Reset(t, client, 1)
+	out := envtest.Play(t, client, "x")
 	assert.Equal(t, 1.0, out.Reward.Sum())
 	assert.True(t, out.Done)
 	assert.True(t, out.Success)

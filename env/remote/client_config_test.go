@@ -2,8 +2,6 @@ package remote
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 )
 
 // taken returns the options that a client was made with.
@@ -45,8 +44,7 @@ func TestNamedOptionsAreThoseOfTheOriginal(t *testing.T) {
 }
 
 func TestURLsComeAsListTextOrFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "urls.txt")
-	require.NoError(t, os.WriteFile(file, []byte("# services\nhttp://a\n\n  http://b/ ; http://c\n"), 0o600))
+	file := testkit.File(t, "urls.txt", "# services\nhttp://a\n\n  http://b/ ; http://c\n")
 	for _, config := range []map[string]any{
 		{"base_urls": []any{"http://a", "http://b", "http://c"}},
 		{"base_urls": []string{"http://a", "http://b", "http://c"}},
@@ -60,10 +58,8 @@ func TestURLsComeAsListTextOrFile(t *testing.T) {
 }
 
 func TestWrongOptionsAreNamed(t *testing.T) {
-	empty := filepath.Join(t.TempDir(), "empty.txt")
-	require.NoError(t, os.WriteFile(empty, []byte("# none\n"), 0o600))
-	long := filepath.Join(t.TempDir(), "long.txt")
-	require.NoError(t, os.WriteFile(long, bytes.Repeat([]byte("http://a\n"), 1<<17), 0o600))
+	empty := testkit.File(t, "empty.txt", "# none\n")
+	long := testkit.File(t, "long.txt", bytes.Repeat([]byte("http://a\n"), 1<<17))
 	for _, c := range []struct {
 		config map[string]any
 		says   string
@@ -92,8 +88,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		assert.NotContains(t, err.Error(), "secret")
 	}
 	_, err := LegacyFromConfig(map[string]any{"base_urls": "http://a"})
-	assert.ErrorIs(t, err, env.ErrOption)
-	assert.ErrorContains(t, err, `"env_name"`)
+	testkit.Error(t, err, env.ErrOption, `"env_name"`)
 	_, err = LegacyFromConfig(map[string]any{"base_urls": "http://a", "env_name": 5})
 	assert.ErrorContains(t, err, "text is needed, found 5 (int)")
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
+	"vagen/internal/testkit"
 )
 
 // legacyClient returns a client of a service with stubs.
@@ -31,16 +33,13 @@ func TestFinalRewardIsPartOfTheLastTurn(t *testing.T) {
 	c := legacyClient(t, "ending", map[string]any{"goal": 2})
 	_, err := c.FinalReward(t.Context())
 	assert.ErrorIs(t, err, ErrNotReset)
-	_, err = c.Reset(t.Context(), 1)
-	require.NoError(t, err)
-	out, err := c.Step(t.Context(), "x")
-	require.NoError(t, err)
+	envtest.Reset(t, c, 1)
+	out := envtest.Play(t, c, "x")
 	assert.Zero(t, out.Reward.Of(partFinal))
 	final, err := c.FinalReward(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 2.5, final, "for episodes that are cut off")
-	out, err = c.Step(t.Context(), "x")
-	require.NoError(t, err)
+	out = envtest.Play(t, c, "x")
 	require.True(t, out.Done)
 	assert.Equal(t, 2.5, out.Reward.Of(partFinal))
 	assert.Equal(t, 1.0, out.Reward.Of(partReward))
@@ -56,12 +55,9 @@ func TestLegacyFailuresAreErrors(t *testing.T) {
 	assert.ErrorIs(t, err, ErrRemote)
 	assert.ErrorContains(t, err, "not found", "the service made none and says no more")
 	c = legacyClient(t, "stub", map[string]any{"fail_on": "x"})
-	_, err = c.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, c, 1)
 	_, err = c.Step(t.Context(), "x")
-	assert.ErrorIs(t, err, ErrRemote)
-	assert.ErrorContains(t, err, "POST /batch/step")
-	assert.ErrorContains(t, err, "stub failure")
+	testkit.Error(t, err, ErrRemote, "POST /batch/step", "stub failure")
 	_, err = c.Step(t.Context(), "y")
 	assert.NoError(t, err, "the step was not played and the service continues")
 	c = legacyClient(t, "chess", nil)
@@ -100,14 +96,12 @@ func TestUnclearLegacyStepEndsTheEpisode(t *testing.T) {
 	sc.answers = []answerFunc{raw(200, kindJSON, `{"success": true}`), results(`[{"obs_str": "o"}, {}]`), cut,
 		results(`[{"obs_str": "o"}, {}]`),
 		results(`[{"obs_str": "o"}, 1, false, {}]`)}
-	_, err = c.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, c, 1)
 	for range 2 {
 		_, err = c.Step(t.Context(), "x")
 		assert.ErrorIs(t, err, ErrUncertain)
 	}
-	_, err = c.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, c, 1)
 	_, err = c.Step(t.Context(), "x")
 	assert.NoError(t, err)
 	assert.Len(t, sc.calls, 5)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"vagen/env/internal/envtest"
 	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
@@ -241,9 +242,8 @@ func TestMaxDelayCapsWhatPythonDoesNotCap(t *testing.T) {
 	for _, python := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			client, sc := scripted(t, func(o *ClientOptions) { o.Python, o.MaxDelay = python, 3*time.Second }, started, cut)
-			_, err := client.Reset(t.Context(), 1)
-			require.NoError(t, err)
-			_, err = client.System(t.Context())
+			envtest.Reset(t, client, 1)
+			_, err := client.System(t.Context())
 			require.Error(t, err)
 			total := map[bool]time.Duration{false: (2 + 5*3) * time.Second,
 				true: (2 + 4 + 8 + 16 + 32 + 64) * time.Second}[python]
@@ -255,10 +255,8 @@ func TestMaxDelayCapsWhatPythonDoesNotCap(t *testing.T) {
 func TestClientKeepsTheServiceThatAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, sc := scripted(t, func(o *ClientOptions) { o.URLs, o.FailoverAfter = threeHosts, 0 }, refusal, started, turn)
-		_, err := client.Reset(t.Context(), 1)
-		require.NoError(t, err)
-		_, err = client.Step(t.Context(), "x")
-		require.NoError(t, err)
+		envtest.Reset(t, client, 1)
+		envtest.Play(t, client, "x")
 		assert.Equal(t, []string{"a:1", "b:2", "b:2"}, sc.urls)
 	})
 }
@@ -267,37 +265,31 @@ func TestUnclearStepEndsTheEpisodeUntilReset(t *testing.T) {
 	client, sc := scripted(t, nil, started, cut, started, turn)
 	_, err := client.Step(t.Context(), "x")
 	assert.ErrorIs(t, err, ErrNotReset)
-	_, err = client.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, client, 1)
 	for range 2 {
 		_, err = client.Step(t.Context(), "x")
 		assert.ErrorIs(t, err, ErrUncertain)
 		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	}
 	assert.Equal(t, []string{"/connect", "step"}, sc.calls, "the second one was not sent")
-	_, err = client.Reset(t.Context(), 2)
-	require.NoError(t, err)
-	out, err := client.Step(t.Context(), "x")
-	require.NoError(t, err)
+	envtest.Reset(t, client, 2)
+	out := envtest.Play(t, client, "x")
 	assert.Equal(t, 0.5, out.Reward.Of(partReward))
 }
 
 func TestResetOpensALostSessionAgain(t *testing.T) {
 	lost := status(404, "Session x not found")
 	client, sc := scripted(t, nil, started, lost, lost, started)
-	_, err := client.Reset(t.Context(), 1)
-	require.NoError(t, err)
-	_, err = client.Step(t.Context(), "x")
+	envtest.Reset(t, client, 1)
+	_, err := client.Step(t.Context(), "x")
 	assert.ErrorIs(t, err, ErrSession)
-	_, err = client.Reset(t.Context(), 2)
-	require.NoError(t, err)
+	envtest.Reset(t, client, 2)
 	assert.Equal(t, []string{"/connect", "step", "reset", "/connect"}, sc.calls)
 }
 
 func TestServiceThatDoesNotResetWhenItOpens(t *testing.T) {
 	client, sc := scripted(t, nil, data(Info{{"session_id", "s"}}), data(Info{{"obs", "o"}, {"info", Info{{"k", 1}}}}))
-	o, err := client.Reset(t.Context(), 5)
-	require.NoError(t, err)
+	o := envtest.Reset(t, client, 5)
 	assert.Equal(t, "o", o.Text)
 	assert.Equal(t, map[string]any{"k": int64(1)}, client.Info())
 	assert.Equal(t, []string{"/connect", "reset"}, sc.calls)
@@ -321,18 +313,16 @@ func TestContextEndsTheWaitForARetry(t *testing.T) {
 func TestCloseDoesNotWaitForADeadService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := scripted(t, nil, started, hang)
-		_, err := client.Reset(t.Context(), 1)
-		require.NoError(t, err)
+		envtest.Reset(t, client, 1)
 		start := time.Now()
 		assert.ErrorIs(t, client.Close(), context.DeadlineExceeded)
 		assert.Equal(t, closing, time.Since(start))
 		assert.NoError(t, client.Close())
-		_, err = client.Reset(t.Context(), 1)
+		_, err := client.Reset(t.Context(), 1)
 		assert.ErrorIs(t, err, ErrClosed)
 	})
 	client, _ := scripted(t, func(o *ClientOptions) { o.Python, o.Retries = true, 0 }, started, cut)
-	_, err := client.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, client, 1)
 	assert.NoError(t, client.Close(), "the original ignores it")
 }
 
@@ -345,8 +335,7 @@ func TestErrorsNameURLRouteStatusAndDetail(t *testing.T) {
 	assert.EqualError(t, err, "remote: POST /connect at https://user:xxxxx@host:8443/base: status 500: the environment failed: the simulator crashed")
 	client, _ = scripted(t, func(o *ClientOptions) { o.Retries = 0 }, started,
 		raw(500, "text/html", "<html><p>It &lt;broke&gt;.</p>"))
-	_, err = client.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, client, 1)
 	_, err = client.Step(t.Context(), "x")
 	assert.EqualError(t, err, "remote: POST /call step at http://a:1: status 500: the environment failed: It <broke>.")
 	client, _ = scripted(t, func(o *ClientOptions) { o.Retries = 0 }, status(500, strings.Repeat("x", 5000)))
@@ -360,8 +349,7 @@ func TestKeyIsSentAsAHeader(t *testing.T) {
 		got = r.Header.Get("X-API-Key")
 		return started(r)
 	})
-	_, err := client.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, client, 1)
 	assert.Equal(t, "k", got)
 }
 
@@ -383,8 +371,7 @@ func TestRetriesAreLogged(t *testing.T) {
 			client, _ := scripted(t, func(o *ClientOptions) {
 				o.Log, o.LogRetries, o.Token = slog.New(slog.NewTextHandler(&log, nil)), wanted, "hidden"
 			}, refusal, started)
-			_, err := client.Reset(t.Context(), 1)
-			require.NoError(t, err)
+			envtest.Reset(t, client, 1)
 			assert.Equal(t, wanted, strings.Contains(log.String(), "attempt=1 of=7 delay=2s next=http://a:1"), log.String())
 			assert.NotContains(t, log.String(), "hidden")
 		})

@@ -81,7 +81,7 @@ func FuzzLegacyService(f *testing.F) {
 	f.Fuzz(func(t *testing.T, route int, body []byte) {
 		var closed atomic.Int64
 		s := serve(t, func(o *ServerOptions) { o.Lite, o.Legacy, o.MaxSessions = nil, legacyStubs(t, &closed), 50 })
-		post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+		createA(t, s)
 		post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"a", 1}}}})
 		path := legacyPaths[uint(route)%uint(len(legacyPaths))]
 		if strings.Contains(string(body), "_on") || strings.Contains(string(body), "images") {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"vagen/env/remote/internal/wire"
 	"vagen/env/sokoban"
 	"vagen/internal/golden"
+	"vagen/internal/testkit"
 )
 
 // exchange is one recorded request and its response.
@@ -52,15 +52,13 @@ func exchanges(t *testing.T, folder string) []exchange {
 	for i := range index.Exchanges {
 		e := &index.Exchanges[i]
 		var err error
-		e.request, err = os.ReadFile(golden.Path(t, folder, e.ID+".req.http"))
-		require.NoError(t, err)
+		e.request = testkit.Read(t, golden.Path(t, folder, e.ID+".req.http"))
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(e.request)))
 		require.NoError(t, err, e.ID)
 		e.host, e.method, e.path, e.header = r.Host, r.Method, r.URL.RequestURI(), r.Header
 		e.asked, err = io.ReadAll(r.Body)
 		require.NoError(t, err, e.ID)
-		raw, err := os.ReadFile(golden.Path(t, folder, e.ID+".resp.http"))
-		require.NoError(t, err)
+		raw := testkit.Read(t, golden.Path(t, folder, e.ID+".resp.http"))
 		a, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), r)
 		require.NoError(t, err, e.ID)
 		require.Equal(t, e.Status, a.StatusCode, e.ID)

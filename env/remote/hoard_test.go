@@ -58,8 +58,7 @@ func TestCallsOfUnknownSessionsAreRefusedUnread(t *testing.T) {
 	a := ask(t, s, http.MethodPost, "/call", body, func(r *http.Request) {
 		r.Header.Set("Content-Type", wire.ContentType("multipart/form-data", "b"))
 	})
-	assert.Equal(t, http.StatusNotFound, a.status)
-	assert.Equal(t, "Session who not found", a.detail)
+	a.refused(t, http.StatusNotFound, "Session who not found")
 	for _, path := range []string{"/step/who", "/reset/who"} {
 		a = ask(t, s, http.MethodPost, path, []byte(`{"action": `+many+`}`), func(r *http.Request) {
 			r.Header.Set("Content-Type", "application/json")

@@ -17,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/remote/hosts"
+	"vagen/internal/testkit"
 )
 
 // services answers for several hosts, each with an answer of its own that may be changed.
@@ -197,8 +199,7 @@ func TestResetMovesFromADeadHost(t *testing.T) {
 			s.set("a", refusal)
 			begin := time.Now()
 			_, err = e.System(ctx)
-			require.ErrorIs(t, err, ErrUnreachable)
-			require.ErrorContains(t, err, "connection refused")
+			testkit.Error(t, err, ErrUnreachable, "connection refused")
 			require.Less(t, time.Since(begin), 40*time.Second, "four retries")
 			_, err = e.Reset(ctx, 1)
 			if legacy {
@@ -272,8 +273,7 @@ func TestConnectionsAreKeptAsLongAsTheServiceSays(t *testing.T) {
 		return c.send.client(c.send.list.Hosts()[0]).Transport.(*http.Transport).IdleConnTimeout
 	}
 	require.Equal(t, 4*time.Second, idle(), "as for uvicorn, which does not say it")
-	_, err = c.System(t.Context())
-	require.NoError(t, err)
+	envtest.System(t, c)
 	require.Equal(t, 90*time.Second, idle())
 
 	e, err := FromConfig(map[string]any{"base_urls": "http://127.0.0.1:1", "keep_idle": 120})

@@ -44,11 +44,6 @@ func order(kind string, config Info) Info {
 	return Info{{"env_name", kind}, {"env_config", config}}
 }
 
-func post(t testing.TB, s *Server, path string, body Info) said {
-	t.Helper()
-	return ask(t, s, http.MethodPost, path, body)
-}
-
 // The failure of an environment is reported in its own entry; the others of the batch
 // continue.
 func TestAFailureInABatchAffectsOnlyItsEnvironment(t *testing.T) {
@@ -91,7 +86,7 @@ func TestAFailureInABatchAffectsOnlyItsEnvironment(t *testing.T) {
 	a = post(t, s, "/batch/close", Info{{"env_ids", []any{"never", "good", "good"}}})
 	assert.Equal(t, "{\"status\":\"success\"}\n", a.text)
 	assert.EqualValues(t, 1, closed.Load())
-	assert.EqualValues(t, 4, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
+	assert.EqualValues(t, 4, get(t, s, "/health").data["active_environments"])
 }
 
 // A client whose connection breaks while an environment is created sends the request again. The
@@ -128,7 +123,7 @@ func TestACreationWhoseClientHasGoneReplacesNothing(t *testing.T) {
 	require.Equal(t, map[string]any{"obs_str": "turn 1"}, a.data["results"].(map[string]any)["a"].([]any)[0])
 	post(t, s, "/batch/close", Info{{"env_ids", []any{"a"}}})
 	require.EqualValues(t, 2, closed.Load())
-	require.EqualValues(t, 0, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
+	require.EqualValues(t, 0, get(t, s, "/health").data["active_environments"])
 }
 
 // slowToClose is a stub that closes in a second.
@@ -186,7 +181,7 @@ func TestSeedsOfABatchDoNotDependOnTheOrderOfWork(t *testing.T) {
 func TestUnknownNameFailsABatchBeforeItRuns(t *testing.T) {
 	var closed atomic.Int64
 	s := legacyServer(t, &closed)
-	post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+	createA(t, s)
 	post(t, s, "/reset/a", Info{{"seed", 1}})
 	for _, c := range []struct {
 		path string
@@ -204,7 +199,7 @@ func TestUnknownNameFailsABatchBeforeItRuns(t *testing.T) {
 		assert.Equal(t, http.StatusInternalServerError, post(t, s, c.path, c.body).status, "%s %v", c.path, c.body)
 	}
 	assert.Zero(t, closed.Load())
-	assert.EqualValues(t, 1, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
+	assert.EqualValues(t, 1, get(t, s, "/health").data["active_environments"])
 	a := post(t, s, "/step/a", Info{{"action", "x"}})
 	assert.Equal(t, map[string]any{"obs_str": "turn 1"}, a.data["observation"], "no step was played before")
 }
@@ -232,13 +227,12 @@ func TestEnvironmentOfTheSameNameIsReplaced(t *testing.T) {
 		var closed atomic.Int64
 		s := legacyServer(t, &closed)
 		for range 3 {
-			require.Equal(t, http.StatusOK, post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub",
-				nil)}}}}).status)
+			createA(t, s)
 		}
 		synctest.Wait()
 		assert.EqualValues(t, 2, closed.Load())
-		assert.EqualValues(t, 1, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
-		assert.Contains(t, ask(t, s, http.MethodGet, "/metrics", nil).text,
+		assert.EqualValues(t, 1, get(t, s, "/health").data["active_environments"])
+		assert.Contains(t, get(t, s, "/metrics").text,
 			"vagen_env_sessions_closed_total{reason=\"replaced\"} 2\n")
 	})
 }
@@ -262,7 +256,7 @@ func TestEnvironmentThatIsReplacedDuringShutdownIsClosed(t *testing.T) {
 		o.Legacy = r
 		s, err := NewServer(o)
 		require.NoError(t, err)
-		post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+		createA(t, s)
 		var both sync.WaitGroup
 		both.Go(func() { post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}}) })
 		synctest.Wait()
@@ -279,14 +273,14 @@ func TestLegacyEnvironmentsLiveUntilTheirTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Int64
 		s := serve(t, func(o *ServerOptions) { o.Legacy, o.LegacyTimeout = legacyStubs(t, &closed), 0 })
-		post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+		createA(t, s)
 		open(t, s, nil)
 		time.Sleep(24 * time.Hour)
-		assert.EqualValues(t, 1, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"],
+		assert.EqualValues(t, 1, get(t, s, "/health").data["active_environments"],
 			"as the original never ends them")
-		assert.EqualValues(t, 0, ask(t, s, http.MethodGet, "/sessions", nil).data["num_sessions"])
+		assert.EqualValues(t, 0, get(t, s, "/sessions").data["num_sessions"])
 		short := serve(t, func(o *ServerOptions) { o.Legacy, o.LegacyTimeout = legacyStubs(t, &closed), time.Hour })
-		post(t, short, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+		createA(t, short)
 		time.Sleep(2 * time.Hour)
 		assert.EqualValues(t, 1, closed.Load())
 	})
@@ -299,8 +293,8 @@ func TestSingleRoutesAnswerOneEnvironment(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.status)
 	assert.Contains(t, a.data["observation"].(map[string]any)["obs_str"], "start ")
 	assert.Contains(t, a.text, `"multi_modal_data":{"<image>":[{"__pil_image__":"iVBOR`)
-	assert.Equal(t, "{\"reward\":2.5}\n", ask(t, s, http.MethodGet, "/reward/a", nil).text)
-	assert.Contains(t, ask(t, s, http.MethodGet, "/system_prompt/a", nil).data["system_prompt"], "stub rules")
+	assert.Equal(t, "{\"reward\":2.5}\n", get(t, s, "/reward/a").text)
+	assert.Contains(t, get(t, s, "/system_prompt/a").data["system_prompt"], "stub rules")
 	assert.Equal(t, http.StatusOK, ask(t, s, http.MethodDelete, "/close/a", nil).status)
-	assert.Equal(t, http.StatusInternalServerError, ask(t, s, http.MethodGet, "/reward/a", nil).status)
+	assert.Equal(t, http.StatusInternalServerError, get(t, s, "/reward/a").status)
 }

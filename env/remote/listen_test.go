@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"net"
-	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 )
 
 func TestServingOtherMachinesNeedsAKey(t *testing.T) {
@@ -103,8 +103,7 @@ func (h *heldService) client(t *testing.T, config map[string]any) *Client {
 	o.URLs, o.Config = []string{"http://" + h.address}, config
 	c, err := NewClient(o)
 	require.NoError(t, err)
-	_, err = c.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, c, 1)
 	return c
 }
 
@@ -161,7 +160,7 @@ func TestReadTimeoutIsForTheBodyAlone(t *testing.T) {
 
 func TestHealthNamesWhatIsServed(t *testing.T) {
 	both := serve(t, func(o *ServerOptions) { o.Legacy, o.MaxInFlight = legacyEnvs(t), 7 })
-	said := ask(t, both, http.MethodGet, "/health", nil).data
+	said := get(t, both, "/health").data
 	assert.Equal(t, true, said["ok"], "for Lite clients")
 	assert.EqualValues(t, 7, said["max_inflight"])
 	assert.Equal(t, "ok", said["status"], "for legacy clients")

@@ -43,12 +43,12 @@ func TestIdleSessionsAreClosedAndOnlyCallsKeepThem(t *testing.T) {
 		for range 4 {
 			time.Sleep(20 * time.Minute)
 			require.Equal(t, http.StatusOK, step(t, s, kept, "x").status)
-			ask(t, s, http.MethodGet, "/sessions", nil)
+			get(t, s, "/sessions")
 		}
 		synctest.Wait()
 		assert.EqualValues(t, 1, closed.Load())
 		assert.Equal(t, "Session "+left+" not found", step(t, s, left, "x").detail)
-		list := ask(t, s, http.MethodGet, "/sessions", nil)
+		list := get(t, s, "/sessions")
 		assert.EqualValues(t, 1, list.data["num_sessions"])
 		only := list.data["sessions"].([]any)[0].(map[string]any)
 		assert.Equal(t, kept, only["session_id"])
@@ -77,18 +77,17 @@ func TestLimitOfSessionsIsSharedByBothProtocols(t *testing.T) {
 	order := func(id string) Info {
 		return Info{{"ids2configs", Info{{id, Info{{"env_name", "frozenlake"}, {"env_config", Info{}}}}}}}
 	}
-	require.Equal(t, http.StatusOK, ask(t, s, http.MethodPost, "/environments", order("a")).status)
+	require.Equal(t, http.StatusOK, post(t, s, "/environments", order("a")).status)
 	const words = "Max sessions limit reached (2). Please try again later or close existing sessions."
-	a := ask(t, s, http.MethodPost, "/connect", Info{})
-	assert.Equal(t, http.StatusServiceUnavailable, a.status)
-	assert.Equal(t, words, a.detail)
-	a = ask(t, s, http.MethodPost, "/environments", order("b"))
+	a := post(t, s, "/connect", Info{})
+	a.refused(t, http.StatusServiceUnavailable, words)
+	a = post(t, s, "/environments", order("b"))
 	assert.Equal(t, http.StatusServiceUnavailable, a.status)
 	assert.Contains(t, a.text, words)
-	ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "close"}})
-	assert.Equal(t, http.StatusOK, ask(t, s, http.MethodPost, "/connect", Info{}).status)
+	post(t, s, "/call", Info{{"session_id", id}, {"method", "close"}})
+	assert.Equal(t, http.StatusOK, post(t, s, "/connect", Info{}).status)
 	assert.Equal(t, http.StatusOK, ask(t, s, http.MethodDelete, "/close/a", nil).status)
-	assert.Equal(t, http.StatusOK, ask(t, s, http.MethodPost, "/connect", Info{}).status)
+	assert.Equal(t, http.StatusOK, post(t, s, "/connect", Info{}).status)
 }
 
 // overlapDetector is an environment that notices when it is called twice at once.
@@ -141,13 +140,11 @@ func TestRequestsWaitForASlotNoLongerThanAllowed(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		a := step(t, s, other, "x")
-		assert.Equal(t, http.StatusServiceUnavailable, a.status)
-		assert.Equal(t, "server busy", a.detail)
+		a.refused(t, http.StatusServiceUnavailable, "server busy")
 		assert.Equal(t, 5*time.Second, time.Since(start))
 		assert.Equal(t, http.StatusOK, step(t, s, other, "x").status, "the slot is free after 8 s")
 		<-done
-		assert.Equal(t, http.StatusGatewayTimeout, first.status)
-		assert.Contains(t, first.detail, "step did not finish in time: the limit is 8s")
+		first.refused(t, http.StatusGatewayTimeout, "step did not finish in time: the limit is 8s")
 	})
 }
 
@@ -165,8 +162,7 @@ func TestHangingEnvironmentAffectsOnlyItsSession(t *testing.T) {
 		stuck, fine := open(t, s, Info{{"hang_on", "h"}}), open(t, s, nil)
 		assert.Equal(t, http.StatusGatewayTimeout, step(t, s, stuck, "h").status)
 		a := step(t, s, stuck, "x")
-		assert.Equal(t, http.StatusGatewayTimeout, a.status)
-		assert.Contains(t, a.detail, "the call before this step")
+		a.refused(t, http.StatusGatewayTimeout, "the call before this step")
 		assert.Equal(t, http.StatusOK, step(t, s, fine, "x").status, "its slot was given back")
 		close(hold) // so that it can be closed
 	})
@@ -176,10 +172,9 @@ func TestPanicIsAnErrorAnswerAndTheSessionContinues(t *testing.T) {
 	s := serve(t, nil)
 	id := open(t, s, Info{{"panic_on", "p"}})
 	a := step(t, s, id, "p")
-	assert.Equal(t, http.StatusInternalServerError, a.status)
-	assert.Equal(t, "stub panic", a.detail)
+	a.refused(t, http.StatusInternalServerError, "stub panic")
 	assert.Equal(t, "turn 1", step(t, s, id, "x").data["obs"])
-	assert.Contains(t, ask(t, s, http.MethodGet, "/metrics", nil).text, "\nvagen_env_panics_total 1\n")
+	assert.Contains(t, get(t, s, "/metrics").text, "\nvagen_env_panics_total 1\n")
 }
 
 func TestConnectThatFailsLeavesNothing(t *testing.T) {
@@ -193,18 +188,16 @@ func TestConnectThatFailsLeavesNothing(t *testing.T) {
 			return counted(&closed)(config)
 		}
 	})
-	a := ask(t, s, http.MethodPost, "/connect", Info{{"env_config", Info{{"broken", true}}}, {"seed", 1}})
-	assert.Equal(t, http.StatusInternalServerError, a.status)
-	assert.Equal(t, "stub cannot reset", a.detail)
+	a := post(t, s, "/connect", Info{{"env_config", Info{{"broken", true}}}, {"seed", 1}})
+	a.refused(t, http.StatusInternalServerError, "stub cannot reset")
 	assert.EqualValues(t, 1, closed.Load())
-	a = ask(t, s, http.MethodPost, "/connect", Info{{"env_config", Info{{"gaol", 1}}}})
-	assert.Equal(t, http.StatusInternalServerError, a.status)
-	assert.Contains(t, a.detail, `did you mean "goal"?`)
-	a = ask(t, s, http.MethodPost, "/connect", Info{{"env_config", Info{{"panic", true}}}})
+	a = post(t, s, "/connect", Info{{"env_config", Info{{"gaol", 1}}}})
+	a.refused(t, http.StatusInternalServerError, `did you mean "goal"?`)
+	a = post(t, s, "/connect", Info{{"env_config", Info{{"panic", true}}}})
 	assert.Equal(t, "factory panic", a.detail)
-	a = ask(t, s, http.MethodPost, "/connect", Info{{"seed", "one"}})
+	a = post(t, s, "/connect", Info{{"seed", "one"}})
 	assert.Contains(t, a.detail, "seed must be a whole number, found one")
-	assert.EqualValues(t, 0, ask(t, s, http.MethodGet, "/sessions", nil).data["num_sessions"])
+	assert.EqualValues(t, 0, get(t, s, "/sessions").data["num_sessions"])
 	open(t, s, nil) // there is room for one
 }
 
@@ -226,7 +219,7 @@ func TestSessionOfADisconnectedClientIsClosed(t *testing.T) {
 			"no client waits for the answer")
 		time.Sleep(2 * time.Minute)
 		assert.EqualValues(t, 1, closed.Load())
-		assert.EqualValues(t, 0, ask(t, s, http.MethodGet, "/sessions", nil).data["num_sessions"])
+		assert.EqualValues(t, 0, get(t, s, "/sessions").data["num_sessions"])
 	})
 }
 
@@ -287,8 +280,7 @@ func TestEveryRouteButHealthRequiresTheKey(t *testing.T) {
 func TestRequestsBeyondTheLimitsAreRefused(t *testing.T) {
 	s := serve(t, func(o *ServerOptions) { o.Limits = Limits{Body: 1000, Parts: 3, Pixels: 20} })
 	a := ask(t, s, http.MethodPost, "/connect", make([]byte, 1001))
-	assert.Equal(t, http.StatusRequestEntityTooLarge, a.status)
-	assert.Contains(t, a.detail, "limit of 1000 bytes")
+	a.refused(t, http.StatusRequestEntityTooLarge, "limit of 1000 bytes")
 	img, err := wire.EncodeImage(image.NewRGBA(image.Rect(0, 0, 3, 3)), wire.PNG)
 	require.NoError(t, err)
 	send := func(images ...[]byte) said {
@@ -305,8 +297,7 @@ func TestRequestsBeyondTheLimitsAreRefused(t *testing.T) {
 		{send(img, img, img), "more than 3 parts"},
 		{send([]byte("hello")), "neither PNG nor JPEG"},
 	} {
-		assert.Equal(t, http.StatusInternalServerError, c.a.status)
-		assert.Contains(t, c.a.detail, c.says)
+		c.a.refused(t, http.StatusInternalServerError, c.says)
 	}
 }
 
@@ -354,11 +345,11 @@ func TestErrorsOfBadCallsNameTheCause(t *testing.T) {
 		{Info{{"session_id", ""}, {"method", "step"}}, 400, "session_id required"},
 		{Info{{"session_id", id}, {"method", Info{}}}, 400, "method required"},
 	} {
-		a := ask(t, s, http.MethodPost, "/call", c.data)
+		a := post(t, s, "/call", c.data)
 		assert.Equal(t, c.status, a.status, "%v", c.data)
 		assert.Equal(t, c.detail, a.detail, "%v", c.data)
 	}
-	a := ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed",
+	a := post(t, s, "/call", Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed",
 		4.0}}}})
 	assert.Equal(t, "start 4", a.data["obs"], "a float without fraction is a whole number")
 }
@@ -369,7 +360,7 @@ func TestResetsWithoutASeedFollowTheServersSeed(t *testing.T) {
 		id := open(t, s, nil)
 		var seeds []any
 		for range 3 {
-			a := ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed",
+			a := post(t, s, "/call", Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed",
 				nil}}}})
 			seeds = append(seeds, a.data["info"].(map[string]any)["seed"])
 		}
@@ -390,7 +381,7 @@ func TestMetricsAreAnExposition(t *testing.T) {
 	step(t, s, id, "x")
 	step(t, s, id, "f")
 	ask(t, s, "BREW", "/nowhere", nil)
-	text := ask(t, s, http.MethodGet, "/metrics", nil).text
+	text := get(t, s, "/metrics").text
 	line := regexp.MustCompile(`^([a-z_]+)(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"\\]*")*\})? [-+0-9.e]+$`)
 	declared := map[string]bool{}
 	for l := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
@@ -438,12 +429,12 @@ func TestServerOptionsAreCheckedAllAtOnce(t *testing.T) {
 
 func TestFactoryWithoutAnEnvironmentIsAnError(t *testing.T) {
 	s := serve(t, func(o *ServerOptions) { o.Lite = func(map[string]any) (env.Env, error) { return nil, nil } })
-	assert.Equal(t, "the factory returned no environment", ask(t, s, http.MethodPost, "/connect", Info{}).detail)
+	assert.Equal(t, "the factory returned no environment", post(t, s, "/connect", Info{}).detail)
 }
 
 func TestJPEGServiceSendsJPEG(t *testing.T) {
 	s := serve(t, func(o *ServerOptions) { o.Images = JPEG })
-	a := ask(t, s, http.MethodPost, "/connect", Info{{"env_config", Info{{"images", 1}}}, {"seed", 1}})
+	a := post(t, s, "/connect", Info{{"env_config", Info{{"images", 1}}}, {"seed", 1}})
 	assert.Contains(t, a.text, "filename=\"0.png\"\r\nContent-Type: image/jpeg\r\n\r\n\xff\xd8",
 		"the name ends in png whatever the format is")
 }
@@ -463,9 +454,9 @@ func TestCloseReportsEnvironmentsThatDoNotClose(t *testing.T) {
 	require.ErrorContains(t, err, "stub will not close")
 	assert.ErrorContains(t, err, id)
 	assert.NoError(t, s.Close(context.Background()), "the second time there is nothing to do")
-	assert.Equal(t, http.StatusServiceUnavailable, ask(t, s, http.MethodPost, "/connect", Info{}).status)
+	assert.Equal(t, http.StatusServiceUnavailable, post(t, s, "/connect", Info{}).status)
 	assert.Equal(t, http.StatusNotFound, step(t, s, id, "x").status)
-	assert.Equal(t, http.StatusOK, ask(t, s, http.MethodGet, "/health", nil).status)
+	assert.Equal(t, http.StatusOK, get(t, s, "/health").status)
 }
 
 func TestCloseWaitsForCallsAsLongAsItMay(t *testing.T) {

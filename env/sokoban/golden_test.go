@@ -15,6 +15,7 @@ import (
 	"vagen/env"
 	"vagen/env/internal/recorded"
 	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -169,8 +170,7 @@ func TestRetrySeedsEqualPythons(t *testing.T) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		path = filepath.Join("..", "..", "testdata", "envs", "rng.json")
 	}
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := testkit.Read(t, path)
 	var file struct {
 		Retry [][2]int64 `json:"retry_seed_hashseed0"`
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
+	"vagen/internal/testkit"
 )
 
 // small are rooms with short solutions, of which the seeds below heldOut have their own.
@@ -70,8 +72,7 @@ func TestHeldOutRoomsBelongToTheirSeeds(t *testing.T) {
 		require.NoError(t, err)
 		seen := map[string]int{}
 		for i := range int64(n) {
-			_, err := e.Reset(t.Context(), first+i)
-			require.NoError(t, err)
+			envtest.Reset(t, e, first+i)
 			seen[strings.Join(e.room.Rows(), "\n")]++
 		}
 		return seen
@@ -101,7 +102,6 @@ func TestHeldOutRoomsBelongToTheirSeeds(t *testing.T) {
 		o := small(0)
 		bad(&o)
 		_, err := New(o)
-		require.ErrorIs(t, err, env.ErrOption)
-		require.ErrorContains(t, err, "held_out")
+		testkit.Error(t, err, env.ErrOption, "held_out")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"vagen/env/internal/envtest"
 	"vagen/env/internal/options"
 	"vagen/internal/numpyrand"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -92,8 +93,7 @@ func TestServiceRulesRewardTheFormatOfValidCodeAndCompareTurns(t *testing.T) {
 	require.Zero(t, effective(square))
 	require.Zero(t, effective("no"))
 	require.Equal(t, 1.0, effective(square), "better than nothing")
-	_, err := e.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	envtest.Reset(t, e, 1)
 	require.Equal(t, 1.0, effective(square), "the first turn of an episode")
 }
 
@@ -145,8 +145,7 @@ func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
 	for _, rules := range []Rules{Episode, Service} {
 		for _, format := range options.Formats(env.Legacy, reward.Legacy, "_symbolic", "_structured") {
 			e := start(t, func(o *Options) { o.Rules, o.PromptFormat, o.MaxActions = rules, format, 2 })
-			system, err := e.System(t.Context())
-			require.NoError(t, err)
+			system := envtest.System(t, e)
 			_, example, found := strings.Cut(system.Text, "For example:\n")
 			require.True(t, found)
 			require.Contains(t, system.Text, `"~~"`)
@@ -180,7 +179,7 @@ func TestDataComesFromFoldersAndLines(t *testing.T) {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		testkit.Write(t, path, text)
 	}
 	write("a/b.svg", square)
 	write("a/a.SVG", "<svg/>")
@@ -262,21 +261,7 @@ func TestErrorsNameTheSampleThatCannotBeDrawn(t *testing.T) {
 }
 
 func TestInvalidOptionsAreReported(t *testing.T) {
-	for want, config := range map[string]map[string]any{
-		`did you mean "dino_weight"?`:            {"dino_wieght": 4},
-		`"rules"`:                                {"rules": "legacy"},
-		`"grounding_structured", must be one of`: {"prompt_format": "grounding_structured"},
-		`"model_size"`:                           {"model_size": "huge"},
-		`"use_state_reward"`:                     {"use_state_reward": true},
-		`set dino_url`:                           {"dino_weight": 1},
-		`set dreamsim_url`:                       {"dreamsim_weight": 1},
-		`"structural_weight"`:                    {"structural_weight": -1},
-		`"score_timeout"`:                        {"score_timeout": -1},
-		`"data_dir"`:                             {"data_dir": "/nowhere/at/all"},
-	} {
-		_, err := FromConfig(config)
-		require.ErrorContains(t, err, want, "%v", config)
-	}
+	envtest.Refused(t, FromConfig)
 	e, err := FromConfig(map[string]any{"dino_weight": 1, "dino_url": "http://localhost:1", "dreamsim_weight": 2,
 		"dreamsim_url": "http://localhost:2",
 		"device":       map[string]any{"dino": 0}, "seed": 42, "score_timeout": 1.5})
@@ -298,8 +283,7 @@ func FuzzStep(f *testing.F) {
 		if _, err := e.Reset(t.Context(), 3); err != nil {
 			t.Fatal(err)
 		}
-		out, err := e.Step(t.Context(), response)
-		require.NoError(t, err)
+		out := envtest.Play(t, e, response)
 		if n := strings.Count(out.Observation.Text, env.ImageMark); n != 1 {
 			t.Errorf("%d marks", n)
 		}
@@ -326,16 +310,13 @@ func FuzzExtract(f *testing.F) {
 func TestSplitsWithoutDataAreRefused(t *testing.T) {
 	for option, value := range map[string]string{"split": "test", "dataset_name": "somebody/icons"} {
 		_, err := FromConfig(map[string]any{option: value})
-		require.ErrorIs(t, err, env.ErrOption)
-		require.ErrorContains(t, err, option)
-		require.ErrorContains(t, err, "set data_dir")
+		testkit.Error(t, err, env.ErrOption, option, "set data_dir")
 
 		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.svg"), []byte("<svg viewBox='0 0 9 9'/>"), 0o600))
+		testkit.Write(t, filepath.Join(dir, "a.svg"), "<svg viewBox='0 0 9 9'/>")
 		_, err = FromConfig(map[string]any{"data_dir": dir})
 		require.NoError(t, err, "a plain folder is the data set by default")
 		_, err = FromConfig(map[string]any{"data_dir": dir, option: value})
-		require.ErrorIs(t, err, ErrDataset)
-		require.ErrorContains(t, err, value[len(value)-4:])
+		testkit.Error(t, err, ErrDataset, value[len(value)-4:])
 	}
 }

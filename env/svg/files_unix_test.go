@@ -11,6 +11,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/regular"
+	"vagen/internal/testkit"
 )
 
 func TestDataIsReadOnlyFromRegularFilesBelowItsFolder(t *testing.T) {
@@ -22,6 +23,5 @@ func TestDataIsReadOnlyFromRegularFilesBelowItsFolder(t *testing.T) {
 	_, err = load(dir)
 	require.ErrorIs(t, err, ErrDataset, "the pipe is ignored, so there is no sample")
 	_, err = FromConfig(map[string]any{"data_dir": dir, "split": "../../.."})
-	require.ErrorIs(t, err, env.ErrOption)
-	require.ErrorContains(t, err, "not below data_dir")
+	testkit.Error(t, err, env.ErrOption, "not below data_dir")
 }

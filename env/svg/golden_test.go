@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/words"
 	"vagen/internal/golden"
 )
@@ -247,13 +248,11 @@ func TestTurnsEqualTheOriginals(t *testing.T) {
 
 func playRecorded(t *testing.T, tally *golden.Tally, e *Env, ep recorded) {
 	what := fmt.Sprintf("seed %d", ep.Seed)
-	_, err := e.Reset(t.Context(), ep.Seed)
-	require.NoError(t, err)
+	envtest.Reset(t, e, ep.Seed)
 	golden.Equal(t, tally, what+": sample", e.Sample().Name, ep.Picked)
 	for i, turn := range ep.Turns {
 		what := fmt.Sprintf("%s turn %d %q", what, i, turn.Response)
-		out, err := e.Step(t.Context(), turn.Response)
-		require.NoError(t, err)
+		out := envtest.Play(t, e, turn.Response)
 		tally.Float(t, what+": reward", out.Reward.Sum(), turn.Reward, golden.Tolerance{Abs: 1e-9})
 		golden.Equal(t, tally, what+": done", out.Done, turn.Done)
 		golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, turn.FormatCorrect)

@@ -12,7 +12,7 @@ import (
 var opens = regexp.MustCompile(`\bos\.(Open|ReadFile)\(|\bioutil\.|\.LoadX509KeyPair\(`)
 
 // excepted are internal/regular itself, tests' own packages and the examples.
-var excepted = regexp.MustCompile(`^(internal/(regular|golden|traintest)|examples)/`)
+var excepted = regexp.MustCompile(`^(internal/(regular|golden|traintest|testkit)|examples)/`)
 
 // TestFilesAreOpenedInOnePlace: only internal/regular, which refuses what is not a regular
 // file, opens files for reading.

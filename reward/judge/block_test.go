@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/field"
+	"vagen/internal/golden"
 )
 
 func TestBlocksAreSeparatedFromOptions(t *testing.T) {
@@ -72,22 +73,7 @@ func TestBlocksBecomeOptions(t *testing.T) {
 }
 
 func TestBadBlocksAreRefused(t *testing.T) {
-	on := map[string]any{"enable": true, "reward": 1}
-	for want, block := range map[string]any{
-		"state_reward is 3, must be a mapping":         3,
-		`unknown key "scorrer", did you mean "scorer"`: map[string]any{"scorrer": "exact"},
-		`scorer is "me"`:        map[string]any{"scorer": "me"},
-		"score_base is 1":       map[string]any{"score_base": 1},
-		`credit_site is "here"`: map[string]any{"credit_site": "here"},
-		`aggregation is "sum"`:  map[string]any{"aggregation": "sum"},
-		"judge_base_url":        map[string]any{"state_estimation": on, "judge_model": "m"},
-		"judge_model is missing": map[string]any{"transition_prediction": on,
-			"judge_base_url": "http://h/v1"},
-		"a model of this process, but judge_base_url": map[string]any{"transition_prediction": on,
-			"judge_base_url": "http://h/v1", "judge": map[string]any{"model": "dir"}},
-		"only judge.concurrency, judge.step_budget": map[string]any{"transition_prediction": on,
-			"judge": map[string]any{"model": "dir", "retries": 2}},
-	} {
+	for want, block := range golden.Table[map[string]any](t, "badblocks.yaml") {
 		_, _, err := TakeStateReward(map[string]any{Key: block})
 		require.ErrorContains(t, err, want)
 	}

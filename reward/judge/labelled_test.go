@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -60,8 +60,7 @@ func measured(t *testing.T, name string, set []Labelled, least float64, part int
 // written reads descriptions of our own.
 func written(t *testing.T, file string) ([]byte, []Labelled) {
 	t.Helper()
-	raw, err := os.ReadFile("../../testdata/judge/" + file)
-	require.NoError(t, err)
+	raw := testkit.Read(t, "../../testdata/judge/"+file)
 	set, err := ReadLabelled(bytes.NewReader(raw))
 	require.NoError(t, err)
 	return raw, set

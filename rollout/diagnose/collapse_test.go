@@ -22,9 +22,8 @@ func TestTemplatesAreToldFromAnswers(t *testing.T) {
 		"I should look and then move", "let me think step by step", "I should look and then move",
 	}}
 	healthy, collapsed := measured(t, TemplateCollapse(3), answers), measured(t, TemplateCollapse(3), template)
-	if healthy["template/index"] != 0 || healthy["template/repeated"] != 0 {
-		t.Errorf("answers: %v", healthy)
-	}
+	require.Zero(t, healthy["template/index"])
+	require.Zero(t, healthy["template/repeated"])
 	// Two templates: texts of one group differ, half of the pairs across groups agree.
 	same(t, collapsed, map[string]float64{
 		"template/distinct_n": 8.0 / 24, "template/repeated": 1, "template/within": 0, "template/across": 0.5,
@@ -69,9 +68,8 @@ func TestSimilarityIsTheMeanOverPairs(t *testing.T) {
 	for name, want := range map[string]float64{
 		"template/across": sum[0] / n[0], "template/within": sum[1] / n[1], "template/index": sum[0] / n[0] / (sum[1] / n[1]),
 	} {
-		if math.Abs(got[name]-want) > 1e-12 || want == 0 {
-			t.Errorf("%s = %v, want %v", name, got[name], want)
-		}
+		require.InDelta(t, want, got[name], 1e-12, name)
+		require.NotZero(t, want, name)
 	}
 }
 
@@ -108,9 +106,7 @@ func TestWhatCannotBeMeasuredIsNotWritten(t *testing.T) {
 		got := measured(t, TemplateCollapse(4), &Batch{Text: c.texts, Group: c.groups})
 		require.Len(t, got, len(c.want), name)
 		for _, key := range c.want {
-			if _, ok := got["template/"+key]; !ok {
-				t.Errorf("%s: %s is missing in %v", name, key, got)
-			}
+			require.Contains(t, got, "template/"+key, name)
 		}
 	}
 }
@@ -124,9 +120,8 @@ func TestNGramsOfNoWordsAreRefused(t *testing.T) {
 
 func TestWordsAreComparedNotLetters(t *testing.T) {
 	b := &Batch{Group: []string{"a", "b"}, Text: []string{"ab c", "a bc"}}
-	if got := measured(t, TemplateCollapse(2), b); got["template/repeated"] != 0 || got["template/distinct_n"] != 1 {
-		t.Errorf("got %v", got)
-	}
+	got := measured(t, TemplateCollapse(2), b)
+	require.Equal(t, []float64{0, 1}, []float64{got["template/repeated"], got["template/distinct_n"]})
 }
 
 func TestMutualInformationRunsFromNothingToTheLogOfTheStarts(t *testing.T) {
@@ -165,9 +160,7 @@ func TestAResponseIsRetrievedOnlyWhereItIsMostLikely(t *testing.T) {
 	got := measured(t, MutualInformation, &Batch{Cross: &CrossScores{
 		Starts: 3, Own: []int{1, 1, 0}, LogProb: []float64{-4, -4.5, -9, -4.5, -4, -9, -2, -2, -5},
 	}})
-	if got["retrieval_accuracy"] != 0.5 { // no, yes, one of two
-		t.Errorf("got %v", got["retrieval_accuracy"])
-	}
+	require.Equal(t, 0.5, got["retrieval_accuracy"], "no, yes, one of two")
 }
 
 func TestCrossScoresThatDoNotFitAreRefused(t *testing.T) {

@@ -46,16 +46,7 @@ func measured(t *testing.T, m Metric, b *Batch) map[string]float64 {
 
 func same(t *testing.T, got, want map[string]float64) {
 	t.Helper()
-	for name, w := range want {
-		if v, ok := got[name]; !ok || math.Abs(v-w) > 1e-9*(1+math.Abs(w)) {
-			t.Errorf("%s = %v (%v), want %v", name, v, ok, w)
-		}
-	}
-	for name := range got {
-		if _, ok := want[name]; !ok {
-			t.Errorf("%s = %v was not expected", name, got[name])
-		}
-	}
+	require.InDeltaMapValues(t, want, got, 1e-9)
 }
 
 func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
@@ -106,14 +97,10 @@ func TestExplainedVarianceIsOneForAPerfectCritic(t *testing.T) {
 	require.EqualValues(t, 1, measured(t, ExplainedVariance, b)["explained_variance"])
 	b.ValueMask = make([]bool, len(b.Mask))
 	b.ValueMask[0] = true
-	if got := measured(t, ExplainedVariance, b); len(got) != 0 {
-		t.Errorf("one position has no variance, got %v", got)
-	}
+	require.Empty(t, measured(t, ExplainedVariance, b), "one position has no variance")
 	b.ValueMask[3] = true
 	b.Value = make([]float32, len(b.Mask)) // worth nothing: knows no more than a constant
-	if v := measured(t, ExplainedVariance, b)["explained_variance"]; math.Abs(v) > 1e-5 {
-		t.Errorf("a constant explains %v", v)
-	}
+	require.InDelta(t, 0, measured(t, ExplainedVariance, b)["explained_variance"], 1e-5)
 }
 
 func TestTheClipCountsOnlyWhereItHoldsBack(t *testing.T) {
@@ -181,9 +168,8 @@ func TestAbsentColumnsWriteNothing(t *testing.T) {
 		{Offsets: []int{0}, Group: []string{}, Score: []float64{}, Parts: []reward.Parts{}, Advantage: []float32{},
 			Text: []string{}, Cross: &CrossScores{}}} {
 		got := map[string]float64{}
-		if err := r.Measure(got, b); err != nil || len(got) != 0 {
-			t.Errorf("%+v: %v, %v", b, got, err)
-		}
+		require.NoError(t, r.Measure(got, b))
+		require.Empty(t, got)
 	}
 }
 
@@ -234,15 +220,12 @@ func TestNumbersThatAreNotFiniteAreNamed(t *testing.T) {
 		b := sample()
 		c.spoil(b)
 		err := c.m(map[string]float64{}, b)
-		if !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), says) {
-			t.Errorf("got %v, want ErrNotFinite saying %q", err, says)
-		}
+		require.ErrorIs(t, err, ErrNotFinite, says)
+		require.ErrorContains(t, err, says)
 	}
 	b := sample()
 	b.Score[1] = nan
-	if err := RewardVariance(map[string]float64{}, b); err == nil {
-		t.Error("a NaN score has no variance")
-	}
+	require.Error(t, RewardVariance(map[string]float64{}, b))
 }
 
 func TestUsersMetricsRunNextToTheBuiltInOnes(t *testing.T) {
@@ -262,18 +245,12 @@ func TestUsersMetricsRunNextToTheBuiltInOnes(t *testing.T) {
 		"entropy/max": 1.5}
 	same(t, got, want)
 	for _, e := range []error{broken, ErrNotFinite, ErrUnknown} {
-		if !errors.Is(err, e) {
-			t.Errorf("%v does not report %v", err, e)
-		}
+		require.ErrorIs(t, err, e)
 	}
-	if !strings.Contains(err.Error(), `did you mean "entropy"?`) {
-		t.Errorf("%v has no hint", err)
-	}
-	for name, m := range map[string]Metric{"entropy": Entropy, "": Entropy, "none": nil} {
-		if err := r.Register(name, m); err == nil || errors.Is(err, ErrDuplicate) != (name == "entropy") {
-			t.Errorf("registering %q: %v", name, err)
-		}
-	}
+	require.ErrorContains(t, err, `did you mean "entropy"?`)
+	require.ErrorIs(t, r.Register("entropy", Entropy), ErrDuplicate)
+	require.Error(t, r.Register("", Entropy))
+	require.Error(t, r.Register("none", nil))
 	var zero Registry
 	require.NoError(t, zero.Register("entropy", Entropy))
 }
@@ -293,9 +270,7 @@ func TestEqualBatchesGiveEqualBits(t *testing.T) {
 		}
 		require.Equal(t, first, got)
 	}
-	if len(first) < 30 {
-		t.Errorf("only %d metrics: %v", len(first), first)
-	}
+	require.GreaterOrEqual(t, len(first), 30)
 }
 
 func TestOptionsOutOfRangeAreRefused(t *testing.T) {

@@ -3,7 +3,6 @@ package evaluate_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
@@ -46,22 +46,25 @@ func TestOneProcessEvaluatesAModelInAFolder(t *testing.T) {
 		}
 		second := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{})
 		_, err := second.Run(t.Context())
-		require.ErrorIs(t, err, evaluate.ErrBusy)
-		require.ErrorContains(t, err, "bandit in "+dir)
+		testkit.Error(t, err, evaluate.ErrBusy, "bandit in "+dir)
 		second.Model = "another"
-		_, err = second.Run(t.Context())
-		require.NoError(t, err)
+		ran(t, second)
 	}
-	_, err := e.Run(t.Context())
-	require.NoError(t, err)
+	ran(t, e)
 	require.Contains(t, stored(t, dir), "another")
+}
+
+// ran evaluates.
+func ran(t testing.TB, e *evaluate.Evaluation) *evaluate.Report {
+	t.Helper()
+	r, err := e.Run(t.Context())
+	require.NoError(t, err)
+	return r
 }
 
 // stored reads the summary of a folder.
 func stored(t testing.TB, dir string) string {
-	raw, err := os.ReadFile(filepath.Join(dir, "summary.json"))
-	require.NoError(t, err)
-	return string(raw)
+	return testkit.Text(t, filepath.Join(dir, "summary.json"))
 }
 
 // keyed is a policy that knows which conversations it had.
@@ -85,8 +88,7 @@ func TestIndependentEpisodesHaveConversationsOfTheirOwn(t *testing.T) {
 	k := &keyed{Policy: traintest.Guesser(), keys: map[uint64]bool{}}
 	e := evaluation(t, t.TempDir(), k, &traintest.Arena{})
 	e.Independent, e.Concurrency = true, 3
-	_, err := e.Run(t.Context())
-	require.NoError(t, err)
+	ran(t, e)
 	require.Len(t, k.keys, 12)
 }
 
@@ -97,8 +99,7 @@ func TestEvaluationsGoOnWithWhatIsMissing(t *testing.T) {
 		whole := t.TempDir()
 		e := evaluation(t, whole, traintest.Guesser(), &traintest.Arena{})
 		e.Independent, e.Concurrency = apart, 3
-		_, err := e.Run(t.Context())
-		require.NoError(t, err)
+		ran(t, e)
 		want := stored(t, whole)
 
 		dir := t.TempDir()
@@ -133,8 +134,7 @@ func TestEvaluationsGoOnWithWhatIsMissing(t *testing.T) {
 		}
 		e = evaluation(t, dir, traintest.Guesser(), a)
 		e.Independent = apart
-		r, err := e.Run(t.Context())
-		require.NoError(t, err)
+		r := ran(t, e)
 		require.Equal(t, want, stored(t, dir))
 		require.Len(t, r.Rows, 2)
 		require.Equal(t, []int{8, 4}, []int{r.Rows[0].Episodes, r.Rows[1].Episodes})
@@ -143,15 +143,13 @@ func TestEvaluationsGoOnWithWhatIsMissing(t *testing.T) {
 		require.Empty(t, missing[0])
 
 		steps := len(a.Seeds)
-		_, err = e.Run(t.Context())
-		require.NoError(t, err)
+		ran(t, e)
 		require.Len(t, a.Seeds, steps, "nothing is played when nothing is missing")
 		e.Resume = evaluate.ResumeOff
 		_, err = e.Run(t.Context())
 		require.ErrorIs(t, err, evaluate.ErrResultsExist)
 		e.Resume = evaluate.ForceRerun
-		_, err = e.Run(t.Context())
-		require.NoError(t, err)
+		ran(t, e)
 		require.Len(t, a.Seeds, steps+12)
 		require.Equal(t, want, stored(t, dir))
 	}
@@ -168,14 +166,13 @@ func TestEvaluationIsValidation(t *testing.T) {
 }
 
 func evaluationIsValidation(t *testing.T, c config.Config) {
-	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	require.NoError(t, tr.Validate(t.Context(), 0))
 	m := (*j)[0].Metrics
 	task, err := tr.Task("val")
 	require.NoError(t, err)
 	e := &evaluate.Evaluation{Dir: t.TempDir(), Model: "m", Policy: tr.Learner, Tasks: []evaluate.Task{task}}
-	r, err := e.Run(t.Context())
-	require.NoError(t, err)
+	r := ran(t, e)
 	row := r.Rows[0]
 	require.Equal(t, c.Data.ValBatch*c.Agent.Rollout.Val.Episodes, row.Episodes)
 	require.Positive(t, m["val/success"])
@@ -203,8 +200,7 @@ func TestFailedEpisodesArePlayedAgain(t *testing.T) {
 		return nil
 	}}
 	e := evaluation(t, dir, traintest.Guesser(), broken)
-	r, err := e.Run(t.Context())
-	require.NoError(t, err)
+	r := ran(t, e)
 	require.Equal(t, []int{8, 4, 4}, []int{r.Rows[0].Episodes, r.Rows[0].Unusable, r.Rows[0].Success.N})
 	require.Equal(t, map[string]int{"done": 4, "env_error": 4}, r.Rows[0].ByEnd)
 	require.Equal(t, 4, r.Rows[1].Unusable)
@@ -248,8 +244,7 @@ func TestResultsAreNotMixed(t *testing.T) {
 	}
 	e := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{})
 	e.Model = "another"
-	r, err := e.Run(t.Context())
-	require.NoError(t, err)
+	r := ran(t, e)
 	require.Len(t, r.Rows, 4)
 	require.Equal(t, []string{"another", "bandit", "another", "bandit"},
 		[]string{r.Rows[0].Model, r.Rows[1].Model, r.Rows[2].Model, r.Rows[3].Model})
@@ -272,8 +267,7 @@ func TestReportsCountTheEpisodesOfTheEvaluation(t *testing.T) {
 		for i := range e.Tasks[1].Episodes {
 			e.Tasks[1].Episodes[i].Seed += 100
 		}
-		r, err := e.Run(t.Context())
-		require.NoError(t, err)
+		r := ran(t, e)
 		require.Equal(t, []int{2, 4}, []int{r.Rows[0].Episodes, r.Rows[1].Episodes})
 	}
 	kept, err := filepath.Glob(filepath.Join(dir, "tag_*", "*", "result.json"))
@@ -290,8 +284,7 @@ func TestEvaluationsOfTwoModelsShareAFolder(t *testing.T) {
 	other.Model, e.Live = "other", true
 	e.Done = func(over, _ int) {
 		if over == 1 {
-			_, err := other.Run(t.Context())
-			require.NoError(t, err)
+			ran(t, other)
 			require.NoError(t, os.Remove(filepath.Join(dir, "summary.json")))
 			require.NoError(t, os.Mkdir(filepath.Join(dir, "summary.json"), 0o755)) // cannot be replaced by a file
 		}
@@ -299,8 +292,7 @@ func TestEvaluationsOfTwoModelsShareAFolder(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(dir, "summary.json")))
 		}
 	}
-	r, err := e.Run(t.Context())
-	require.NoError(t, err)
+	r := ran(t, e)
 	require.Len(t, r.Rows, 4)
 	require.Equal(t, []int{8, 8}, []int{r.Rows[0].Episodes, r.Rows[1].Episodes})
 	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
@@ -325,18 +317,17 @@ func TestEvaluationsThatMakeNoSenseAreRefused(t *testing.T) {
 		e := evaluation(t, t.TempDir(), traintest.Guesser(), &traintest.Arena{})
 		change(e)
 		_, err := e.Run(t.Context())
-		require.ErrorIs(t, err, evaluate.ErrSettings)
-		require.ErrorContains(t, err, says)
+		testkit.Error(t, err, evaluate.ErrSettings, says)
 		_, err = e.Missing()
 		require.ErrorContains(t, err, says)
 	}
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tag_short"), nil, 0o644))
+	testkit.Write(t, filepath.Join(dir, "tag_short"), "")
 	_, err := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{}).Run(t.Context())
 	require.Error(t, err, "a file is in the way")
 	dir = t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "tag_short", "x"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tag_short", "x", "result.json"), []byte("{"), 0o644))
+	testkit.Write(t, filepath.Join(dir, "tag_short", "x", "result.json"), "{")
 	_, err = evaluation(t, dir, traintest.Guesser(), &traintest.Arena{}).Run(t.Context())
 	require.ErrorContains(t, err, "result.json", "what cannot be read is not passed over")
 }
@@ -370,12 +361,10 @@ func TestCostsAreCountedByEpisode(t *testing.T) {
 	e.Independent, e.Concurrency = true, 2
 	_, err := e.Run(t.Context())
 	require.ErrorContains(t, err, "no credit")
-	var half evaluate.Report
-	require.NoError(t, json.Unmarshal([]byte(stored(t, dir)), &half))
+	half := testkit.JSON[evaluate.Report](t, stored(t, dir))
 	require.Positive(t, half.Rows[0].Episodes, "what was played stays")
 	e.Policy = &priced{Bandit: traintest.Guesser()}
-	r, err := e.Run(t.Context())
-	require.NoError(t, err)
+	r := ran(t, e)
 	long := r.Rows[1]
 	require.Equal(t, []float64{30, 300, 1.5, 6},
 		[]float64{long.ResponseTokens.Mean, long.PromptTokens.Mean, long.Cost.Mean, long.TotalCost}, "three turns an episode")
@@ -412,8 +401,7 @@ func TestEachEpisodeHasAContextOfItsOwn(t *testing.T) {
 				return context.WithValue(ctx, contextKey{}, n.Add(1))
 			}
 		}
-		_, err := e.Run(t.Context())
-		require.NoError(t, err)
+		ran(t, e)
 		require.Equal(t, want, n.Load())
 		for k := int64(1); k <= want; k++ {
 			_, used := w.seen.Load(k)

@@ -36,18 +36,12 @@ func TestHugeReturnsAreRankedAndMeasured(t *testing.T) {
 		got := run(t, c.f, huge())
 		require.Equal(t, c.keep, got.Keep, "%s: kept", name)
 		for metric, x := range got.Metrics {
-			if !floats.Finite(x) {
-				t.Errorf("%s: %s is %v", name, metric, x)
-			}
+			require.True(t, floats.Finite(x), "%s: %s is %v", name, metric, x)
 		}
 	}
 	got := run(t, TopP{P: 0.9}, huge()).Metrics
-	if ratio := got["filter/train/top_p/cumulative_variance_ratio"]; ratio != 1 {
-		t.Errorf("the kept group holds %v of the variance, want 1 to within float64", ratio)
-	}
-	if most := got["filter/train/original/max_variance"]; most != math.MaxFloat64 {
-		t.Errorf("the largest variance is %v, want the largest float64", most)
-	}
+	require.Equal(t, 1.0, got["filter/train/top_p/cumulative_variance_ratio"])
+	require.Equal(t, math.MaxFloat64, got["filter/train/original/max_variance"])
 }
 
 // TestVariancesWhoseSumOverflowsAreScaled: each variance fits, their sum does not.
@@ -56,15 +50,11 @@ func TestVariancesWhoseSumOverflowsAreScaled(t *testing.T) {
 	got := run(t, TopP{P: 0.5}, b)
 	require.Equal(t, []int{2, 3}, got.Keep, "group b")
 	share := 1.3 * 1.3 / (1.3*1.3 + 1.2*1.2)
-	if ratio := got.Metrics["filter/train/top_p/cumulative_variance_ratio"]; math.Abs(ratio-share) > 1e-12 {
-		t.Errorf("group b holds %v of the variance, want %v", ratio, share)
-	}
+	require.InDelta(t, share, got.Metrics["filter/train/top_p/cumulative_variance_ratio"], 1e-12)
 	groups, err := Groups(b, 0)
 	require.NoError(t, err)
 	want := (1.2e154/2*1.2e154 + 1.3e154/2*1.3e154)
-	if mean := MeanVariance(groups); math.Abs(mean/want-1) > 1e-12 {
-		t.Errorf("the mean variance is %v, want %v", mean, want)
-	}
+	require.InEpsilon(t, want, MeanVariance(groups), 1e-12)
 }
 
 // TestTrajectoriesThatAddUpToInfinityAreRefused: rows may be finite where their

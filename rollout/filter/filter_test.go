@@ -2,7 +2,6 @@ package filter
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,9 +44,8 @@ func TestFiltersKeepTheDocumentedGroups(t *testing.T) {
 		"hardly equal":    {DropEqual{Tolerance: 1, Scaling: Sqrt}, []int{0, 1, 4, 5}, math.Sqrt(0.5)},
 	} {
 		got := run(t, c.f, mixed())
-		if !slices.Equal(got.Keep, c.keep) || math.Abs(got.Scale-c.scale) > 1e-15 {
-			t.Errorf("%s: kept %v with scale %v, want %v with %v", name, got.Keep, got.Scale, c.keep, c.scale)
-		}
+		require.Equal(t, c.keep, got.Keep, name)
+		require.InDelta(t, c.scale, got.Scale, 1e-15, name)
 	}
 }
 
@@ -62,31 +60,25 @@ func TestEqualVariancesGoByFirstAppearance(t *testing.T) {
 	// All 100 groups of variance 1, and the first 50 of variance ¼.
 	quarter := 0
 	for _, row := range got.Keep[:150] {
-		switch row * 7 % 3 {
-		case 0:
-			t.Fatalf("kept group %d without variance", row)
-		case 1:
-			if quarter++; row >= 150 {
-				t.Fatalf("kept group %d, an earlier one has the same variance", row)
-			}
+		require.NotZero(t, row*7%3, "group %d has no variance", row)
+		if row*7%3 == 1 {
+			quarter++
+			require.Less(t, row, 150, "an earlier group has the same variance")
 		}
 	}
-	if quarter != 50 || len(got.Keep) != 300 {
-		t.Errorf("kept %d rows with %d groups of the middle", len(got.Keep), quarter)
-	}
+	require.Equal(t, []int{50, 300}, []int{quarter, len(got.Keep)})
 }
 
 func TestABatchWithoutVarianceIsKeptWhole(t *testing.T) {
 	b := &Batch{Group: []string{"a", "a", "b", "b"}, Return: []float64{1, 1, 0, 0}}
 	for _, f := range []Filter{DefaultTopP(), DefaultMinP(), DefaultDropEqual(), DropEqual{Scaling: Sqrt}} {
 		got := run(t, f, b)
-		if len(got.Keep) != 4 || got.Scale != 1 {
-			t.Errorf("%+v kept %v, scale %v", f, got.Keep, got.Scale)
-		}
+		require.Len(t, got.Keep, 4, "%+v", f)
+		require.Equal(t, 1.0, got.Scale, "%+v", f)
 	}
-	if got := run(t, DropEqual{KeepNone: true}, b); len(got.Keep) != 0 || got.Scale != 1 {
-		t.Errorf("KeepNone kept %v, scale %v", got.Keep, got.Scale)
-	}
+	none := run(t, DropEqual{KeepNone: true}, b)
+	require.Empty(t, none.Keep)
+	require.Equal(t, 1.0, none.Scale)
 }
 
 func TestVarianceIsBetweenRolloutsNotBetweenTheirRows(t *testing.T) {
@@ -97,16 +89,12 @@ func TestVarianceIsBetweenRolloutsNotBetweenTheirRows(t *testing.T) {
 	}
 	groups, err := Groups(b, 0)
 	require.NoError(t, err)
-	if groups[0].Variance != 0 || groups[0].Trajectories != 2 || groups[1].Variance != 0.25 {
-		t.Errorf("got %+v", groups)
-	}
-	if got := run(t, DefaultDropEqual(), b); !slices.Equal(got.Keep, []int{4, 5}) {
-		t.Errorf("kept %v, want group b: both rollouts of a earned 3", got.Keep)
-	}
+	require.Equal(t, []any{0.0, 2, 0.25}, []any{groups[0].Variance, groups[0].Trajectories, groups[1].Variance})
+	require.Equal(t, []int{4, 5}, run(t, DefaultDropEqual(), b).Keep, "both rollouts of a earned 3")
 	b.Trajectory = nil
-	if groups, _ = Groups(b, 1); math.Abs(groups[0].Variance-5.0/3) > 1e-12 {
-		t.Errorf("per row: variance %v, want 5/3", groups[0].Variance)
-	}
+	groups, err = Groups(b, 1)
+	require.NoError(t, err)
+	require.InDelta(t, 5.0/3, groups[0].Variance, 1e-12, "per row")
 }
 
 func TestGroupsThatAreTooSmallOrEqualHaveNoVariance(t *testing.T) {
@@ -117,31 +105,28 @@ func TestGroupsThatAreTooSmallOrEqualHaveNoVariance(t *testing.T) {
 	for ddof, two := range []float64{0.25, 0.5, 0, 0} {
 		groups, err := Groups(b, ddof)
 		require.NoError(t, err)
-		if groups[0].Variance != 0 || groups[1].Variance != two || groups[2].Variance != 0 {
-			t.Errorf("ddof %d: %+v", ddof, groups)
-		}
+		require.Equal(t, []float64{0, two, 0}, []float64{groups[0].Variance, groups[1].Variance, groups[2].Variance},
+			ddof)
 	}
 }
 
 func TestFilteringNothingKeepsNothing(t *testing.T) {
 	for _, f := range []Filter{None{}, DefaultTopFraction(), TopK{K: 1}, DefaultTopP(), DefaultMinP(),
 		DefaultDropEqual()} {
-		if got := run(t, f, &Batch{}); len(got.Keep) != 0 || got.Scale != 1 {
-			t.Errorf("%T: %+v", f, got)
-		}
+		got := run(t, f, &Batch{})
+		require.Empty(t, got.Keep, "%T", f)
+		require.Equal(t, 1.0, got.Scale, "%T", f)
 	}
-	if MeanVariance(nil) != 0 {
-		t.Error("no groups have a mean variance")
-	}
+	require.Zero(t, MeanVariance(nil))
 }
 
 func TestAReusedResultHoldsNoOldValues(t *testing.T) {
 	var r Result
 	require.NoError(t, DefaultTopP().Filter(&r, mixed()))
 	require.NoError(t, (None{}).Filter(&r, &Batch{Group: []string{"z"}, Return: []float64{1}}))
-	if !slices.Equal(r.Keep, []int{0}) || r.Scale != 1 || len(r.Metrics) != 0 {
-		t.Errorf("got %+v", r)
-	}
+	require.Equal(t, []int{0}, r.Keep)
+	require.Equal(t, 1.0, r.Scale)
+	require.Empty(t, r.Metrics)
 }
 
 func TestMetricsCountGroupsAndRows(t *testing.T) {
@@ -158,9 +143,8 @@ func TestMetricsCountGroupsAndRows(t *testing.T) {
 		"filter/train/top_p/cumulative_variance_ratio": 5 / 5.25,
 		"filter/train/top_p/loss_scale":                math.Sqrt(0.5),
 	} {
-		if v, ok := got.Metrics[name]; !ok || math.Abs(v-want) > 1e-12 {
-			t.Errorf("%s = %v (%v), want %v", name, v, ok, want)
-		}
+		require.Contains(t, got.Metrics, name)
+		require.InDelta(t, want, got.Metrics[name], 1e-12, name)
 	}
 }
 

@@ -1,11 +1,11 @@
 package filter
 
 import (
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func TestSettingsArePassedToTheFilter(t *testing.T) {
@@ -26,10 +26,7 @@ func TestSettingsArePassedToTheFilter(t *testing.T) {
 		{"drop_equal", map[string]any{"tolerance": 0}, DropEqual{0, false, NoScaling}},
 	} {
 		got, err := Builtin().New(c.name, c.kwargs)
-		if err != nil {
-			t.Errorf("%s %v: %v", c.name, c.kwargs, err)
-			continue
-		}
+		require.NoError(t, err, "%s %v", c.name, c.kwargs)
 		require.Equal(t, c.want, got, "%s %v", c.name, c.kwargs)
 	}
 }
@@ -42,9 +39,7 @@ func TestAllFaultsOfSettingsAreReportedAtOnce(t *testing.T) {
 		`topp: no such setting, did you mean "top_p"?`, "ddof is two (string), must be a whole number",
 		`scaling "sqr"`, `did you mean "sqrt"?`, "zzz: no such setting (known: top_p, ddof, scaling)",
 	} {
-		if !strings.Contains(err.Error(), says) {
-			t.Errorf("%v\ndoes not say %q", err, says)
-		}
+		require.ErrorContains(t, err, says)
 	}
 }
 
@@ -62,8 +57,7 @@ func TestWrongValuesAreRefusedBeforeARunStarts(t *testing.T) {
 		require.ErrorIs(t, err, ErrSetting, "%s %v", name, kwargs)
 	}
 	_, err := Builtin().New("reward_varience", nil)
-	require.ErrorIs(t, err, ErrUnknown)
-	require.ErrorContains(t, err, `did you mean "reward_variance"?`)
+	testkit.Error(t, err, ErrUnknown, `did you mean "reward_variance"?`)
 }
 
 // first keeps the first n rows: a user's filter.
@@ -91,17 +85,12 @@ func TestUsersFiltersAreBuiltByName(t *testing.T) {
 	require.NoError(t, r.Register("first", build))
 	f, err := r.New("first", map[string]any{"n": 3})
 	require.NoError(t, err)
-	if got := run(t, f, mixed()); len(got.Keep) != 3 {
-		t.Errorf("kept %v", got.Keep)
-	}
-	if _, err := r.New("first", map[string]any{"m": 3}); !errors.Is(err, ErrSetting) {
-		t.Errorf("unknown setting of a user's filter: %v", err)
-	}
-	for name, b := range map[string]Builder{"first": build, "": build, "second": nil} {
-		if err := r.Register(name, b); err == nil || errors.Is(err, ErrDuplicate) != (name == "first") {
-			t.Errorf("registering %q: %v", name, err)
-		}
-	}
+	require.Len(t, run(t, f, mixed()).Keep, 3)
+	_, err = r.New("first", map[string]any{"m": 3})
+	require.ErrorIs(t, err, ErrSetting)
+	require.ErrorIs(t, r.Register("first", build), ErrDuplicate)
+	require.Error(t, r.Register("", build))
+	require.Error(t, r.Register("second", nil))
 }
 
 // Whatever the settings, a filter is built that keeps increasing rows of the

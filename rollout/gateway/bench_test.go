@@ -97,7 +97,7 @@ func (c *calls) Step(context.Context, string) (env.Outcome, error) {
 // policy that takes 0.5 s for a batch, or VAGEN_BATCH.
 func BenchmarkAgents(b *testing.B) {
 	const n, turns = 64, 10
-	p := paced{&scripted{next: func(policy.Prompt) string { return "an answer of some words" }}, 500 * time.Millisecond}
+	p := paced{always("an answer of some words"), 500 * time.Millisecond}
 	if s := os.Getenv("VAGEN_BATCH"); s != "" {
 		var err error
 		p.each, err = time.ParseDuration(s)

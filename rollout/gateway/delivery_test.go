@@ -12,7 +12,6 @@ import (
 
 	"vagen/env"
 	"vagen/internal/slots"
-	"vagen/policy"
 	"vagen/rollout"
 	"vagen/rollout/gateway/internal/dialect"
 )
@@ -51,7 +50,7 @@ func TestAnAgentThatEndsBeforeItsAnswerIsRecordedKeepsIt(t *testing.T) {
 				})
 				r := new(env.Registry)
 				require.NoError(t, r.Register(Name, g.Env))
-				p := rollout.Player{Policy: &scripted{next: func(policy.Prompt) string { return "four" }}, Envs: r, MaxTurns: 3}
+				p := rollout.Player{Policy: always("four"), Envs: r, MaxTurns: 3}
 				done := make(chan *rollout.Trajectory)
 				go func() {
 					ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: Name}}, 1)

@@ -51,6 +51,37 @@ func post(t testing.TB, url, key, body string) (int, http.Header, map[string]any
 	return a.StatusCode, a.Header, out
 }
 
+// opened is a gateway with an agent. It is closed when the test ends.
+func opened(t testing.TB, agent func(context.Context, *Episode) (*Score, error)) *Gateway {
+	t.Helper()
+	g, err := New(Settings{Agent: agent})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.Close()) })
+	return g
+}
+
+// paidFor is an agent that gets a reward of 1 for what it does.
+func paidFor(do func(e *Episode)) func(context.Context, *Episode) (*Score, error) {
+	return func(_ context.Context, e *Episode) (*Score, error) {
+		do(e)
+		return &Score{Reward: 1}, nil
+	}
+}
+
+// always is a policy that answers everything alike.
+func always(answer string) *scripted {
+	return &scripted{next: func(policy.Prompt) string { return answer }}
+}
+
+// playedWell plays an episode that must not fail, and checks its rows.
+func playedWell(t *testing.T, g *Gateway, answer string) *rollout.Trajectory {
+	t.Helper()
+	tr := play(t, g, always(answer), nil)
+	require.NoError(t, tr.Err)
+	checkRows(t, tr)
+	return tr
+}
+
 const question = `{"messages": [{"role": "user", "content": "two and two?"}]}`
 
 // untimed is an environment that fails if the wait for a client is limited, or what follows is not.
@@ -93,7 +124,7 @@ func TestClientsFromOutsideTakeEpisodes(t *testing.T) {
 		return untimed{e.(player)}, err
 	}))
 	p := rollout.Player{
-		Policy: &scripted{next: func(policy.Prompt) string { return "four" }}, Envs: r, MaxTurns: 3,
+		Policy: always("four"), Envs: r, MaxTurns: 3,
 		Patience: time.Millisecond, UncountedRemote: true,
 	}
 	done := make(chan []*rollout.Trajectory)
@@ -134,9 +165,7 @@ func TestClientsFromOutsideTakeEpisodes(t *testing.T) {
 
 // TestATrialStartsNoAgent: a run that is only checked plays nothing.
 func TestATrialStartsNoAgent(t *testing.T) {
-	g, err := New(Settings{Agent: func(context.Context, *Episode) (*Score, error) { panic("started") }})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, g.Close()) }()
+	g := opened(t, func(context.Context, *Episode) (*Score, error) { panic("started") })
 	r := new(env.Registry)
 	require.NoError(t, r.Register(Name, g.Env))
 	p := rollout.Player{Policy: &scripted{}, Envs: r, MaxTurns: 1}
@@ -206,9 +235,7 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 			`sleep 60 & echo '{"reward": 0.25, "success": true}'`}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, err := New(Settings{Agent: c.agent})
-			require.NoError(t, err)
-			defer func() { require.NoError(t, g.Close()) }()
+			g := opened(t, c.agent)
 			tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }, most: 5000}, c.config)
 			if c.want != "" {
 				require.ErrorContains(t, tr.Err, c.want)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/golden"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -39,46 +40,23 @@ func (c *cutting) Write(b []byte) (int, error) {
 
 // TestOddRequestsCorruptNoRow: they are answered, or refused in the form of the protocol that is spoken.
 func TestOddRequestsCorruptNoRow(t *testing.T) {
-	const chat, responses, messages = "/v1/chat/completions", "/v1/responses", "/v1/messages"
-	picture := func(url string) string {
-		return `{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "` + url + `"}]}]}`
+	const chat = "/v1/chat/completions"
+	type request struct {
+		Path, Body string
+		Status     int
+		Want       string
 	}
+	requests := append(golden.Table[[]request](t, "odd.yaml"), request{chat,
+		`{"messages": [{"role": "user", "content": "` + strings.Repeat("long ", 400_000) + `"}]}`, 400,
+		"context_length_exceeded"})
 	agent := func(_ context.Context, e *Episode) (*Score, error) {
-		for _, c := range []struct {
-			path, body string
-			status     int
-			want       string
-		}{
-			{chat, `{"messages": [{"role": "user", "content": "` + strings.Repeat("long ", 400_000) + `"}]}`, 400,
-				"context_length_exceeded"},
-			{chat, picture("data:text/plain;base64,aGVsbG8="), 400, "must be PNG, JPEG or GIF"},
-			{chat, picture("data:text/plain;base64,aGVsbG8="), 400, `"param":"messages[0].content[0].image_url"`},
-			{chat, picture("data:image/png,plain"), 400, "messages[0].content[0].image_url: "},
-			{chat, `{"messages": [{"role": "tool", "tool_call_id": "none", "content": "12"}], "unknown": [{}]}`, 200, `"four"`},
-			{chat, `{"messages": [{"role": "system", "content": "alone"}]}`, 400, "must be the user's"},
-			{responses, `{"input": [{"role": "system", "content": "alone"}]}`, 400, `"param":"input"`},
-			{responses, `{"input": []}`, 400, "input: empty"},
-			{responses, `{"model": "policy"}`, 400, "input: missing"},
-			{responses, `{"instructions": "x", "input": [{"role": "user", "content": "y"}, {"type": "item_reference", "id": "z"}]}`,
-				400, `"param":"input[1].id"`},
-			{responses, `{"input": "x", "previous_response_id": "resp_none"}`, 400, `"param":"previous_response_id"`},
-			{responses, `{"input": "x", "conversation": "conv_1"}`, 400, "conversation: not allowed"},
-			{messages, `{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}`, 200, `"four"`},
-			{messages, `{"messages": []}`, 400, `"type":"invalid_request_error"},"type":"error"`},
-			{messages, `{"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}`, 200, `"four"`},
-			{"/reward", `{"reward": "1"}`, 400, `"message":"reward: string is not allowed, must be a number"`},
-			{"/reward", `{"reward": NaN}`, 400, "not valid JSON"},
-			{"/reward", `{"reward": 1} {"reward": 2}`, 400, "text after the object"},
-			{"/reward", `{"reward": 1e39}`, 400, "fit a float32"},
-			{"/reward", `{"rewrad": 1}`, 400, `the field \"rewrad\" is unknown`},
-			{"/reward", `{"reward": 1, "answer": "chatcmpl-none"}`, 400, "is no answer of this episode"},
-		} {
+		for _, c := range requests {
 			w := httptest.NewRecorder()
-			sendTo(w, e, c.path, c.body)
-			require.Equal(t, c.status, w.Code, "%s %.200s: %s", c.path, c.body, w.Body)
-			require.Contains(t, w.Body.String(), c.want, "%s %.200s", c.path, c.body)
-			if c.status != 200 {
-				require.Equal(t, c.path != messages, strings.Contains(w.Body.String(), `"param":`), w.Body)
+			sendTo(w, e, c.Path, c.Body)
+			require.Equal(t, c.Status, w.Code, "%s %.200s: %s", c.Path, c.Body, w.Body)
+			require.Contains(t, w.Body.String(), c.Want, "%s %.200s", c.Path, c.Body)
+			if c.Status != 200 {
+				require.Equal(t, c.Path != "/v1/messages", strings.Contains(w.Body.String(), `"param":`), w.Body)
 			}
 		}
 		w := httptest.NewRecorder()
@@ -103,9 +81,7 @@ func TestOddRequestsCorruptNoRow(t *testing.T) {
 		require.Contains(t, []int{404, 409}, w.Code, "it is over, and may be closed")
 		return nil, nil
 	}
-	g, err := New(Settings{Agent: agent})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, g.Close()) }()
+	g := opened(t, agent)
 	tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }, most: 100_000}, nil)
 	require.NoError(t, tr.Err)
 	checkRows(t, tr)
@@ -121,7 +97,7 @@ func TestOddRequestsCorruptNoRow(t *testing.T) {
 // for nothing that was sent beside them. So do tools, with or without instructions.
 func TestInstructionsAreReplacedAlone(t *testing.T) {
 	const tools = `"tools": [{"type": "function", "name": "f"}], `
-	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
+	g := opened(t, paidFor(func(e *Episode) {
 		_, _, a := post(t, e.URL+"/v1/responses", "", `{"instructions": "Be brief.", `+tools+`"input": [
 			{"role": "developer", "content": "Use metres."}, {"role": "user", "content": "x"}]}`)
 		for _, how := range []string{"brief", "long"} {
@@ -138,13 +114,8 @@ func TestInstructionsAreReplacedAlone(t *testing.T) {
 		require.Equal(t, 200, code)
 		code, bad := follow(`[{"type": "item_reference", "id": "msg_none"}]`)
 		require.Equal(t, 400, code, "it is resolved, too: %v", bad)
-		return &Score{Reward: 1}, nil
-	}})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, g.Close()) }()
-	tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, nil)
-	require.NoError(t, tr.Err)
-	checkRows(t, tr)
+	}))
+	tr := playedWell(t, g, "four")
 	require.Len(t, tr.Turns, 4)
 	require.Len(t, tr.Rows, 3)
 	first, second := text(tr.Rows[0].Tokens()), text(tr.Rows[1].Tokens())
@@ -159,7 +130,7 @@ func TestInstructionsAreReplacedAlone(t *testing.T) {
 // TestAFollowUpMayCallEarlierTools: with previous_response_id the policy is shown the tools of the earlier request,
 // so that its calls are read, unless the client wants none.
 func TestAFollowUpMayCallEarlierTools(t *testing.T) {
-	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
+	g := opened(t, paidFor(func(e *Episode) {
 		ask := func(fields string) (id, kind string) {
 			code, _, a := post(t, e.URL+"/v1/responses", "", `{`+fields+`"input": "x"}`)
 			require.Equal(t, 200, code, a)
@@ -173,10 +144,7 @@ func TestAFollowUpMayCallEarlierTools(t *testing.T) {
 		require.Equal(t, "message", kind)
 		_, kind = ask("")
 		require.Equal(t, "message", kind)
-		return &Score{Reward: 1}, nil
-	}})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, g.Close()) }()
+	}))
 	call := func(policy.Prompt) string { return "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>" }
 	tr := play(t, g, &scripted{next: call}, nil)
 	require.NoError(t, tr.Err)
@@ -205,7 +173,7 @@ func TestTasksOfClientsAreThoseOfConfigurations(t *testing.T) {
 // TestCallsBesideAReferenceAreThoseOfTheAnswer: the AI SDK of Vercel refers to the text of an answer and sends its
 // calls, so that they came twice. Calls of another answer are not part of it.
 func TestCallsBesideAReferenceAreThoseOfTheAnswer(t *testing.T) {
-	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
+	g := opened(t, paidFor(func(e *Episode) {
 		ask := func(history string) map[string]any {
 			code, _, a := post(t, e.URL+"/v1/responses", "", `{"tools": [{"type": "function", "name": "f"}], "input": [
 				{"role": "user", "content": "x"}`+history+`]}`)
@@ -219,10 +187,7 @@ func TestCallsBesideAReferenceAreThoseOfTheAnswer(t *testing.T) {
 			{"type": "function_call_output", "call_id": "` + call + `", "output": "12"}`)
 		ask(reference + `, {"type": "function_call", "call_id": "other", "name": "g", "arguments": "{}"},
 			{"type": "function_call_output", "call_id": "other", "output": "13"}`)
-		return &Score{Reward: 1}, nil
-	}})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, g.Close()) }()
+	}))
 	call := func(policy.Prompt) string {
 		return "Look.<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\":1}}\n</tool_call>"
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/rollout/gateway/internal/dialect"
@@ -26,26 +28,13 @@ import (
 
 // TestPaymentsAreRecordedOnce: what is sent again must be the same, and nothing new is recorded after the end.
 func TestPaymentsAreRecordedOnce(t *testing.T) {
-	type sent struct {
-		path, body string
-		status     int
-	}
-	for name, c := range map[string]struct {
-		sent    []sent
-		success bool
-	}{
-		"reward": {[]sent{{"reward", `{"reward": 1}`, 200}, {"reward", `{"reward": 1}`, 200},
-			{"reward", `{"reward": 2}`, 409}, {"finish", "", 200}, {"reward", `{"reward": 1}`, 200}, {"reward", `{"reward": 2}`, 409}}, true},
-		"success": {[]sent{{"reward", `{"reward": 1, "success": false}`, 200}, {"reward", `{"reward": 1}`, 200},
-			{"reward", `{"reward": 1, "success": true}`, 409}, {"finish", `{"success": false}`, 200},
-			{"finish", `{"reward": 1, "success": true}`, 409}}, false},
-		"success of the end": {[]sent{{"reward", `{"reward": 0}`, 200}, {"finish", `{"success": true}`, 200},
-			{"finish", `{"success": true}`, 200}}, true},
-		"success of a turn": {[]sent{{"reward", `{"reward": 0, "answer": "EPISODES-0", "success": true}`, 200}}, true},
-		"after the end": {[]sent{{"finish", "", 200}, {"reward", `{"reward": 1}`, 409},
-			{"finish", `{"success": true}`, 409}}, false},
-		"too large": {[]sent{{"reward", `{"reward": 1e39}`, 400}, {"finish", `{"reward": -1e39}`, 400}}, false},
-	} {
+	for name, c := range golden.Table[map[string]struct {
+		Success bool
+		Sent    []struct {
+			Path, Body string
+			Status     int
+		}
+	}](t, "payments.yaml") {
 		g, err := New(Settings{})
 		require.NoError(t, err)
 		p, err := g.Env(map[string]any{"wait": true})
@@ -53,12 +42,12 @@ func TestPaymentsAreRecordedOnce(t *testing.T) {
 		e := p.(player).Episode
 		require.NoError(t, g.add(e))
 		e.items = map[string]*call{"EPISODES-0": {}}
-		for i, s := range c.sent {
+		for i, s := range c.Sent {
 			w := httptest.NewRecorder()
-			sendTo(w, e, "/"+s.path, s.body)
-			require.Equal(t, s.status, w.Code, "%s: %d: %s", name, i, w.Body)
+			sendTo(w, e, "/"+s.Path, s.Body)
+			require.Equal(t, s.Status, w.Code, "%s: %d: %s", name, i, w.Body)
 		}
-		require.Equal(t, c.success, e.ledger.success(), name)
+		require.Equal(t, c.Success, e.ledger.success(), name)
 		require.NoError(t, g.Close())
 	}
 }
@@ -68,7 +57,7 @@ func TestOpenGatewaysNeedNoOptions(t *testing.T) {
 	g, err := New(Settings{Open: true, Agent: askOnce})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, g.Close()) }()
-	tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, nil)
+	tr := play(t, g, always("four"), nil)
 	require.NoError(t, tr.Err)
 	require.Contains(t, tr.Config, "task")
 }
@@ -86,18 +75,16 @@ func (panicking) Conclude(*rollout.Trajectory) error { panic("oh") }
 
 // TestWhatCannotBeConcludedFails: an environment that panics at the end, and one whose end a wrapper hides.
 func TestWhatCannotBeConcludedFails(t *testing.T) {
-	g, err := New(Settings{Agent: askOnce})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, g.Close()) }()
+	g := opened(t, askOnce)
 	r := new(env.Registry)
-	err = errors.Join(r.Register("whole", g.Env), r.Register("panics", func(config map[string]any) (env.Env, error) {
+	err := errors.Join(r.Register("whole", g.Env), r.Register("panics", func(config map[string]any) (env.Env, error) {
 		e, err := g.Env(config)
 		return panicking{e.(player)}, err
 	}), r.RegisterReward("one", func(map[string]any) (env.TurnReward, error) {
 		return func(context.Context, string, *env.Outcome) (float64, error) { return 1, nil }, nil
 	}))
 	require.NoError(t, err)
-	p := rollout.Player{Policy: &scripted{next: func(policy.Prompt) string { return "four" }}, Envs: r, MaxTurns: 3}
+	p := rollout.Player{Policy: always("four"), Envs: r, MaxTurns: 3}
 	ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "whole"}, {Env: "panics"},
 		{Env: "whole", Config: map[string]any{"rewards": map[string]any{"one": nil}}}}, 1)
 	require.NoError(t, err)
@@ -163,7 +150,7 @@ func TestATwinIsDiscardedUnlessItIsPaid(t *testing.T) {
 			return &Score{}, nil
 		}})
 		require.NoError(t, err)
-		tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, nil)
+		tr := play(t, g, always("four"), nil)
 		require.NoError(t, errors.Join(tr.Err, g.Close()))
 		checkRows(t, tr)
 		require.Len(t, tr.Turns, turns)
@@ -181,8 +168,7 @@ func TestCommandsGetTheirEpisode(t *testing.T) {
 	for want, task := range map[string]any{"131083 bytes of JSON": strings.Repeat("x", 128<<10),
 		"must be JSON": math.Inf(1)} {
 		_, err := unserved(nil).Env(map[string]any{"task": map[string]any{"name": task}, "command": []any{"agent"}})
-		require.ErrorIs(t, err, env.ErrOption)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, env.ErrOption, want)
 	}
 }
 
@@ -277,7 +263,7 @@ func TestABudgetLimitsResponses(t *testing.T) {
 	r := new(env.Registry)
 	require.NoError(t, r.Register("agent", g.Env))
 	for _, limits := range [][3]int{{0, 0, 71}, {100, 0, 71}, {50, 0, 0}, {100, 50, 50}} {
-		c := &counting{scripted: &scripted{next: func(policy.Prompt) string { return "four" }}}
+		c := &counting{scripted: always("four")}
 		p := rollout.Player{Policy: c, Envs: r, MaxTurns: 2, Budget: rollout.Budget{Response: 100},
 			Sampling: policy.Sampling{MaxTokens: limits[0]}}
 		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "agent", MaxTokens: limits[1]}}, 1)

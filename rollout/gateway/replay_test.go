@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/mask"
 	"vagen/policy"
 	"vagen/reward"
@@ -69,14 +69,12 @@ func TestRecordedExchanges(t *testing.T) {
 	sort.Strings(files)
 	var expected map[string]outcome
 	const list = "../../testdata/gateway/expected.json"
-	raw, err := os.ReadFile(list)
-	require.NoError(t, err)
+	raw := testkit.Read(t, list)
 	require.NoError(t, json.Unmarshal(raw, &expected))
 	runs, order := map[string][]*exchange{}, []string{}
 	cases, numbers, seen := map[string]int{}, map[string]int{}, map[string]bool{}
 	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		require.NoError(t, err)
+		raw := testkit.Read(t, f)
 		x := new(exchange)
 		require.NoError(t, json.Unmarshal(raw, x), f)
 		folder := filepath.Base(filepath.Dir(f))
@@ -111,7 +109,7 @@ func TestRecordedExchanges(t *testing.T) {
 		raw, err := json.Marshal(expected)
 		require.NoError(t, err)
 		raw = bytes.ReplaceAll(raw, []byte("},"), []byte("},\n"))
-		require.NoError(t, os.WriteFile(list, append(raw, '\n'), 0o644))
+		testkit.Write(t, list, append(raw, '\n'))
 	}
 }
 
@@ -124,16 +122,14 @@ func replay(t *testing.T, name string, xs []*exchange) outcome {
 	ids := map[string]string{} // recorded to ours
 	var g *Gateway
 	var e *Episode
-	g, err := New(Settings{Agent: func(ctx context.Context, ep *Episode) (*Score, error) {
+	g = opened(t, func(ctx context.Context, ep *Episode) (*Score, error) {
 		e = ep
 		for _, x := range xs {
 			now = x
 			out.Calls = append(out.Calls, send(t, g, ep, x, ids))
 		}
 		return &Score{Reward: 1}, nil
-	}})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, g.Close()) }()
+	})
 	tr := play(t, g, s, map[string]any{"constraints": Count})
 	if errors.Is(tr.Err, ErrNoTurns) {
 		return out

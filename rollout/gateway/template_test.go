@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/dialogue"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -40,7 +40,7 @@ func (c *conversation) open(t *testing.T) fromTemplate {
 	tiny, err := tokenizer.NewTiny([]string{"<|start|>", "<|stop|>"})
 	require.NoError(t, err)
 	require.NoError(t, tiny.Save(dir))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(c.Template), 0o644))
+	testkit.Write(t, filepath.Join(dir, "chat_template.jinja"), c.Template)
 	d, err := dialogue.Open("test", dir, math.MaxInt32, nil, nil)
 	require.NoError(t, err)
 	return fromTemplate{&scripted{chat: d.Chat}, d}
@@ -81,9 +81,7 @@ func (c *conversation) play(t *testing.T, p fromTemplate, atOnce bool) string {
 // recorded returns the conversations of several templates.
 func recorded(t *testing.T) (all []conversation) {
 	t.Helper()
-	raw, err := os.ReadFile("../../policy/vlm/tokenizer/testdata/tools.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(raw, &all))
+	require.NoError(t, json.Unmarshal(testkit.Read(t, "../../policy/vlm/tokenizer/testdata/tools.json"), &all))
 	return all
 }
 

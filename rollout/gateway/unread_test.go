@@ -13,9 +13,6 @@ import (
 	"vagen/rollout"
 )
 
-// emptyGIF is a file of an image without pixels.
-const emptyGIF = "R0lGODlhAAAAAIAAAAAAAP///ywAAAAAAAAAAAACASwAOw=="
-
 // TestWhatAModelCannotReadCostsOneCall: a placeholder of images in a text, or an image for a model of texts. The call
 // gets an error in the form of its protocol, whether it begins a row, continues or forks one.
 func TestWhatAModelCannotReadCostsOneCall(t *testing.T) {
@@ -55,9 +52,7 @@ func TestWhatAModelCannotReadCostsOneCall(t *testing.T) {
 	}
 	for name, budget := range map[string]int{"": 0, "with a budget": 1000} {
 		t.Run(name, func(t *testing.T) {
-			g, err := New(Settings{Agent: agent})
-			require.NoError(t, err)
-			defer func() { require.NoError(t, g.Close()) }()
+			g := opened(t, agent)
 			s := &scripted{next: func(policy.Prompt) string { return "four" }, unreadable: "<pad>"}
 			tr := playWithin(t, g, &counting{scripted: s}, 1, nil, rollout.Budget{Response: budget})[0]
 			require.NoError(t, tr.Err)
@@ -71,7 +66,7 @@ func TestWhatAModelCannotReadCostsOneCall(t *testing.T) {
 // TestWhatIsNoQuestionIsRefusedAlone: a reference to an answer, or an answer that is followed by instructions alone, is
 // nothing that the policy could answer.
 func TestWhatIsNoQuestionIsRefusedAlone(t *testing.T) {
-	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
+	g := opened(t, paidFor(func(e *Episode) {
 		_, _, a := post(t, e.URL+"/v1/responses", "", `{"input": "x"}`)
 		id := a["id"].(string)
 		for _, body := range []string{
@@ -85,20 +80,15 @@ func TestWhatIsNoQuestionIsRefusedAlone(t *testing.T) {
 		}
 		code, _, _ := post(t, e.URL+"/v1/responses", "", `{"input": "y", "previous_response_id": "`+id+`"}`)
 		require.Equal(t, 200, code)
-		return &Score{Reward: 1}, nil
-	}})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, g.Close()) }()
-	tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, nil)
-	require.NoError(t, tr.Err)
-	checkRows(t, tr)
+	}))
+	tr := playedWell(t, g, "four")
 	require.Equal(t, []int{2, 1}, []int{len(tr.Turns), len(tr.Rows)})
 }
 
 // TestARepeatedRequestThatWantsAnotherAnswerGetsIt: other stop texts, or no calls of tools.
 func TestARepeatedRequestThatWantsAnotherAnswerGetsIt(t *testing.T) {
 	const tools = `"tools": [{"type": "function", "function": {"name": "f"}}], `
-	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
+	g := opened(t, paidFor(func(e *Episode) {
 		send := func(w *httptest.ResponseRecorder, fields string, left int) string {
 			sendTo(&cutting{w, left}, e, "/v1/chat/completions", `{`+fields+`"messages": [{"role": "user", "content": "x"}]}`)
 			return w.Body.String()
@@ -109,31 +99,13 @@ func TestARepeatedRequestThatWantsAnotherAnswerGetsIt(t *testing.T) {
 			send(httptest.NewRecorder(), first, 0)
 			require.NotContains(t, send(httptest.NewRecorder(), first, 1), `"tool_calls"`, "the lost one")
 		}
-		return &Score{Reward: 1}, nil
-	}})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, g.Close()) }()
+	}))
 	tr := play(t, g, &scripted{next: func(policy.Prompt) string {
 		return `four<tool_call>{"name": "f", "arguments": {}}</tool_call>`
 	}}, nil)
 	require.NoError(t, tr.Err)
 	checkRows(t, tr)
 	require.Equal(t, 4.0, tr.Metrics["agent/retries"])
-}
-
-// TestAnImageWithoutPixelsIsRefused, as one with too many.
-func TestAnImageWithoutPixelsIsRefused(t *testing.T) {
-	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
-		code, _, bad := post(t, e.URL+"/v1/messages", "", `{"messages": [{"role": "user", "content": [{"type": "image",
-			"source": {"type": "base64", "data": "`+emptyGIF+`"}}]}]}`)
-		require.Equal(t, 400, code)
-		require.Contains(t, bad["error"].(object)["message"], "an image of 0 by 0 pixels, from 1 to 8192 a side")
-		post(t, e.URL+"/v1/chat/completions", "", question)
-		return &Score{Reward: 1}, nil
-	}})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, g.Close()) }()
-	require.NoError(t, play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, nil).Err)
 }
 
 // TestOddConversationsCorruptNoRow: each gets an answer, or costs its own call.
@@ -176,7 +148,7 @@ func TestOddConversationsCorruptNoRow(t *testing.T) {
 				s = p.(fromTemplate).scripted
 			}
 			s.next = func(policy.Prompt) string { return "four" }
-			g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
+			g := opened(t, paidFor(func(e *Episode) {
 				for name, ms := range bodies {
 					for _, tools := range []string{"", `, "tools": [{"type": "function", "function": {"name": "f", "parameters": null}}]`} {
 						w := httptest.NewRecorder()
@@ -185,10 +157,7 @@ func TestOddConversationsCorruptNoRow(t *testing.T) {
 						t.Log(name, w.Code, w.Body)
 					}
 				}
-				return &Score{Reward: 1}, nil
-			}})
-			require.NoError(t, err)
-			defer func() { require.NoError(t, g.Close()) }()
+			}))
 			tr := play(t, g, p, nil)
 			require.NoError(t, tr.Err)
 			checkRows(t, tr)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // tree reads all files below a folder.
@@ -133,7 +135,7 @@ func TestResumedRunsKeepTheQuota(t *testing.T) {
 			save(dir, &log, 0, died)
 			for _, left := range []string{".step_1.parquet-7.tmp", imageFolder + "/.image-3.tmp"} {
 				require.NoError(t, os.MkdirAll(filepath.Join(dir, imageFolder), 0o755))
-				require.NoError(t, os.WriteFile(filepath.Join(dir, left), []byte("cut"), 0o600))
+				testkit.Write(t, filepath.Join(dir, left), "cut")
 			}
 			save(dir, &log, back, len(ts))
 			require.Equal(t, tree(t, whole), tree(t, dir), "died at %d, resumed from %d", died, back)
@@ -145,14 +147,14 @@ func TestResumedRunsKeepTheQuota(t *testing.T) {
 // room: the table is complete, and a warning is logged.
 func TestImagesThatCannotBeWrittenAffectNothingElse(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, imageFolder), nil, 0o644)) // a file with the name of the folder
+	testkit.Write(t, filepath.Join(dir, imageFolder), "") // a file with the name of the folder
 	var log bytes.Buffer
 	_, err := OpenGallery(dir, GalleryOptions{})
 	require.Error(t, err, "reported at once")
 	require.NoError(t, os.Remove(filepath.Join(dir, imageFolder)))
 	g, err := OpenGallery(dir, GalleryOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, imageFolder), nil, 0o644))
+	testkit.Write(t, filepath.Join(dir, imageFolder), "")
 	require.NoError(t, g.Save("a.parquet", 1, trajectories(t)))
 	require.Positive(t, g.omitted)
 	require.Equal(t, 1, strings.Count(log.String(), "an image cannot be written"))
@@ -169,8 +171,7 @@ func TestImagesThatCannotBeWrittenAffectNothingElse(t *testing.T) {
 func TestFilesWithFalseSizesUseLittleMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	require.NoError(t, Save(path, 1, trajectories(t)[:1]))
-	good, err := os.ReadFile(path)
-	require.NoError(t, err)
+	good := testkit.Read(t, path)
 	refused := 0
 	for _, spoilt := range []byte{0xff, 0x7f, 0xfc} {
 		for i := 0; i < len(good); i += 97 + i%7 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/rollout"
 )
 
@@ -45,8 +46,7 @@ func TestSmallFilesThatAreLargeInMemoryAreRefused(t *testing.T) {
 	errs := read(file(&long))
 	require.NoError(t, errs[0], "which needs no texts")
 	for _, err := range errs[1:] {
-		require.ErrorIs(t, err, ErrFormat)
-		require.ErrorContains(t, err, "bytes or more in memory, at most 1048576 are allowed")
+		testkit.Error(t, err, ErrFormat, "bytes or more in memory, at most 1048576 are allowed")
 	}
 	short.Turns, short.Rows = nil, nil
 	short.Env = strings.Repeat("e", 1<<10)

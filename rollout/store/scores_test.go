@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // scoresOf are rows of an episode with a critic and of one without.
@@ -54,10 +56,9 @@ func TestScoresAreCompleteOrAbsent(t *testing.T) {
 	require.Empty(t, left)
 
 	require.NoError(t, SaveScores(path, 7, scoresOf()))
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := testkit.Read(t, path)
 	for n := range raw {
-		require.NoError(t, os.WriteFile(path, raw[:n], 0o644))
+		testkit.Write(t, path, raw[:n])
 		_, err := LoadScores(path)
 		require.ErrorIs(t, err, ErrFormat, "%d bytes", n)
 	}

@@ -19,6 +19,7 @@ import (
 	"vagen/env"
 	"vagen/env/frozenlake"
 	"vagen/internal/imagefile"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -176,8 +177,7 @@ func TestEqualTrajectoriesMakeEqualFiles(t *testing.T) {
 	for range 5 {
 		path := filepath.Join(t.TempDir(), "a.parquet")
 		require.NoError(t, Save(path, 1, trajectories(t)))
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
+		raw := testkit.Read(t, path)
 		if want == nil {
 			want = raw
 		}
@@ -292,13 +292,12 @@ func TestOtherFilesAreRefused(t *testing.T) {
 	_, err := Load(filepath.Join(dir, "absent.parquet"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	path := filepath.Join(dir, "x.parquet")
-	require.NoError(t, os.WriteFile(path, []byte("no table"), 0o644))
+	testkit.Write(t, path, "no table")
 	_, err = Load(path)
 	require.ErrorIs(t, err, ErrFormat)
 	require.NoError(t, parquet.WriteFile(path, []value{{"a", 1}}))
 	_, err = Load(path)
-	require.ErrorIs(t, err, ErrFormat)
-	require.ErrorContains(t, err, `metadata key vagen.trajectories is ""`)
+	testkit.Error(t, err, ErrFormat, `metadata key vagen.trajectories is ""`)
 	require.NoError(t, parquet.WriteFile(path, []record{{}}, parquet.KeyValueMetadata(versionKey, "2")))
 	_, err = Load(path)
 	require.ErrorContains(t, err, `"2", must be "1"`)
@@ -317,23 +316,20 @@ func TestDamagedImagesAreErrors(t *testing.T) {
 			if data == nil {
 				require.NoError(t, os.Remove(file))
 			} else {
-				require.NoError(t, os.WriteFile(file, data, 0o644))
+				testkit.Write(t, file, data)
 			}
 		}
 	}
-	raw, err := os.ReadFile(files[0])
-	require.NoError(t, err)
+	raw := testkit.Read(t, files[0])
 	all(raw)
 	_, err = Load(path)
-	require.ErrorIs(t, err, ErrFormat)
-	require.ErrorContains(t, err, "the hash of its pixels is")
+	testkit.Error(t, err, ErrFormat, "the hash of its pixels is")
 	all(raw[:len(raw)/2])
 	_, err = Load(path)
 	require.ErrorIs(t, err, ErrFormat)
 	all(nil)
 	_, err = Load(path)
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "trajectory 0: row 0: image 0: ")
+	testkit.Error(t, err, os.ErrNotExist, "trajectory 0: row 0: image 0: ")
 }
 
 // TestInvalidRecordsAreErrors makes one value of a record invalid at a time.

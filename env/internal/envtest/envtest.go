@@ -9,6 +9,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/tiles"
+	"vagen/internal/golden"
 )
 
 // Started makes an environment and resets it.
@@ -16,9 +17,24 @@ func Started[O any, E env.Env](t testing.TB, create func(O) (E, error), o O, see
 	t.Helper()
 	e, err := create(o)
 	require.NoError(t, err)
-	_, err = e.Reset(t.Context(), seed)
-	require.NoError(t, err)
+	Reset(t, e, seed)
 	return e
+}
+
+// Reset begins an episode.
+func Reset(t testing.TB, e env.Env, seed int64) env.Observation {
+	t.Helper()
+	o, err := e.Reset(t.Context(), seed)
+	require.NoError(t, err)
+	return o
+}
+
+// System returns the system prompt.
+func System(t testing.TB, e env.Env) env.Observation {
+	t.Helper()
+	o, err := e.System(t.Context())
+	require.NoError(t, err)
+	return o
 }
 
 // Play plays one turn.
@@ -29,10 +45,10 @@ func Play(t testing.TB, e env.Env, response string) env.Outcome {
 	return out
 }
 
-// Refused requires that f refuses each configuration with an error that contains its key.
-func Refused(t testing.TB, f env.Factory, configs map[string]map[string]any) {
+// Refused requires that f refuses each configuration of testdata/refused.yaml with an error that contains its key.
+func Refused(t testing.TB, f env.Factory) {
 	t.Helper()
-	for want, config := range configs {
+	for want, config := range golden.Table[map[string]map[string]any](t, "refused.yaml") {
 		_, err := f(config)
 		require.ErrorContains(t, err, want, "%v", config)
 	}

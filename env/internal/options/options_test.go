@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -98,8 +99,7 @@ func TestMakeStartsFromTheDefaultsOfTheRuleSet(t *testing.T) {
 		require.Equal(t, o, e.(pond).o)
 	}
 	_, err := Make("pond", map[string]any{"rules": 3}, DefaultLevel, dig)
-	require.ErrorIs(t, err, env.ErrOption)
-	require.ErrorContains(t, err, `pond: option "rules"`)
+	testkit.Error(t, err, env.ErrOption, `pond: option "rules"`)
 }
 
 func TestUnreadOptionsAreRefusedUnlessTheyAreTheDefaults(t *testing.T) {

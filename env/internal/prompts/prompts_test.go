@@ -10,6 +10,8 @@ import (
 	"vagen/env"
 	"vagen/env/internal/options"
 	"vagen/internal/field"
+	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -63,27 +65,14 @@ func TestValuesAreNotTemplates(t *testing.T) {
 }
 
 func TestBadTemplatesAreNamed(t *testing.T) {
-	for name, c := range map[string]struct {
-		texts map[string]any
-		want  string
-	}{
-		"unknown placeholder": {map[string]any{"system": "{formt}"},
-			`prompts.system": bad option: template system contains {formt}, must be one of {action_sep}, {default}, {example}, {format}, {max_actions_per_step}`},
-		"of another part": {map[string]any{"system": "{observation}"}, "contains {observation}, must be one of"},
-		"no state": {map[string]any{"first": "go on"},
-			"shows the state 0 times, must contain {observation} or {default} once"},
-		"two states":      {map[string]any{"later": "{observation} {default}"}, "shows the state 2 times"},
-		"image mark":      {map[string]any{"first": "<image>"}, "contains <image>, must contain {observation}"},
-		"single brace":    {map[string]any{"system": `{"a": 1}`}, "contains a single '{' before"},
-		"closing brace":   {map[string]any{"system": "a } b"}, "contains a single '}' before \" b\""},
-		"open at the end": {map[string]any{"system": "{format"}, "contains a single '{'"},
-		"unknown part":    {map[string]any{"frist": "x"}, "first"},
-		"no text":         {map[string]any{"system": 3}, "int, must be a text"},
-	} {
+	for name, c := range golden.Table[map[string]struct {
+		Texts map[string]any
+		Want  string
+	}](t, "bad.yaml") {
 		t.Run(name, func(t *testing.T) {
 			checks := options.Check("lake")
-			Load(checks, response(c.texts), lake)
-			require.ErrorContains(t, checks.Err(), c.want)
+			Load(checks, response(c.Texts), lake)
+			require.ErrorContains(t, checks.Err(), c.Want)
 			require.ErrorIs(t, checks.Err(), env.ErrOption)
 			require.NotEmpty(t, field.Keys(checks.Errors()[0]))
 		})
@@ -93,7 +82,7 @@ func TestBadTemplatesAreNamed(t *testing.T) {
 func TestFoldersHoldTheTemplatesInFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		testkit.Write(t, filepath.Join(dir, name), text)
 	}
 	from := func(texts map[string]any) (Set, error) {
 		o := response(texts)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 type pond struct {
@@ -37,8 +39,7 @@ func TestWhatIsNoSnapshotIsRefused(t *testing.T) {
 		"at most 16777216 are allowed":       make([]byte, MaxBytes+1),
 	} {
 		err := Decode("pond", options, bad, new(pond))
-		require.ErrorIs(t, err, Err)
-		require.ErrorContains(t, err, what)
+		testkit.Error(t, err, Err, what)
 	}
 	require.ErrorContains(t, Decode("pond", map[string]int{"size": 4}, raw, new(pond)), "it was made with other options")
 	require.ErrorContains(t, Decode("pond", options, raw, new(struct{ Depth float64 })), "unknown field")

@@ -25,6 +25,7 @@ import (
 	"vagen/env"
 	"vagen/env/frozenlake"
 	"vagen/env/remote"
+	"vagen/internal/testkit"
 )
 
 func httpServer(t testing.TB, s *remote.Server) string {
@@ -87,8 +88,7 @@ func cpu(b *testing.B, pid string) float64 {
 	if pid == "" {
 		return 0
 	}
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
-	require.NoError(b, err)
+	stat := testkit.Read(b, "/proc/"+pid+"/stat")
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	user, err := strconv.Atoi(fields[11])
 	require.NoError(b, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/internal/golden"
 )
 
@@ -264,8 +265,7 @@ func TestSessionsAreNotAttached(t *testing.T) {
 func TestDescriptionsHaveNoImages(t *testing.T) {
 	c := adapted(t, json.RawMessage(`{"action":{"properties":{"a":{"description":"what <image> shows"}}}}`), nil)
 	c.about.prompt = "You see <ima<image>ge>."
-	o, err := c.System(t.Context())
-	require.NoError(t, err)
+	o := envtest.System(t, c)
 	require.Contains(t, o.Text, "You see .")
 	require.NotContains(t, o.Text, env.ImageMark)
 }

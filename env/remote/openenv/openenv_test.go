@@ -20,7 +20,9 @@ import (
 
 	"vagen/env"
 	"vagen/env/frozenlake"
+	"vagen/env/internal/envtest"
 	"vagen/env/remote"
+	"vagen/internal/testkit"
 )
 
 // TestClientPlaysServer: an environment behind the protocol is the environment itself, and keeps
@@ -31,24 +33,18 @@ func TestClientPlaysServer(t *testing.T) {
 	require.NoError(t, err)
 	make := func(map[string]any) (env.Env, error) { return frozenlake.FromConfig(options) }
 	far := client(t, serve(t, make, nil), nil)
-	want, err := local.System(t.Context())
-	require.NoError(t, err)
-	got, err := far.System(t.Context())
-	require.NoError(t, err)
+	want := envtest.System(t, local)
+	got := envtest.System(t, far)
 	require.Equal(t, want.Text, got.Text)
 	responses := []string{"<think>a</think><answer>Right</answer>", "<answer>Down", "<image>ü\xff",
 		"<think>a</think><answer>Down,Right</answer>"}
 	for seed := range int64(4) {
-		a, err := local.Reset(t.Context(), seed)
-		require.NoError(t, err)
-		b, err := far.Reset(t.Context(), seed)
-		require.NoError(t, err)
+		a := envtest.Reset(t, local, seed)
+		b := envtest.Reset(t, far, seed)
 		require.Equal(t, a.Text, b.Text)
 		for i := range 8 {
-			x, err := local.Step(t.Context(), responses[i%len(responses)])
-			require.NoError(t, err)
-			y, err := far.Step(t.Context(), responses[i%len(responses)])
-			require.NoError(t, err)
+			x := envtest.Play(t, local, responses[i%len(responses)])
+			y := envtest.Play(t, far, responses[i%len(responses)])
 			require.Equal(t, x.Observation.Text, y.Observation.Text)
 			require.Equal(t, x.Observation.Images, y.Observation.Images)
 			require.Equal(t, x.Reward.Sum(), y.Reward.Sum())
@@ -70,15 +66,13 @@ func TestClientPlaysServer(t *testing.T) {
 func TestErrorsOfTheServerCostOneEpisode(t *testing.T) {
 	e := client(t, serve(t, newGrid, func(o *remote.ServerOptions) { o.CallTimeout = soon }), nil)
 	for _, response := range []string{"boom", "panic", "hang", "late"} {
-		_, err := e.Reset(t.Context(), 0)
-		require.NoError(t, err)
-		_, err = e.Step(t.Context(), response)
+		envtest.Reset(t, e, 0)
+		_, err := e.Step(t.Context(), response)
 		require.ErrorIs(t, err, remote.ErrRemote, response)
 		_, err = e.Step(t.Context(), "right")
 		require.ErrorIs(t, err, remote.ErrNotReset)
 	}
-	_, err := e.Reset(t.Context(), 0)
-	require.NoError(t, err)
+	envtest.Reset(t, e, 0)
 }
 
 // TestHostileServersCostOneEpisode: the next episode is played.
@@ -249,8 +243,7 @@ func TestFullServersAreLeftForOthers(t *testing.T) {
 	urls := []any{full, serve(t, newGrid, nil)}
 	for range 4 {
 		e := client(t, "", map[string]any{"base_urls": urls, "capacity_wait": 5.0})
-		_, err := e.Reset(t.Context(), 0)
-		require.NoError(t, err)
+		envtest.Reset(t, e, 0)
 	}
 }
 
@@ -268,8 +261,7 @@ func TestKeysAreChecked(t *testing.T) {
 	require.ErrorIs(t, err, remote.ErrUnauthorized)
 	require.NotContains(t, err.Error(), "secret")
 	e := client(t, h, map[string]any{"token": "secret"})
-	_, err = e.Reset(t.Context(), 0)
-	require.NoError(t, err)
+	envtest.Reset(t, e, 0)
 	require.NoError(t, e.Close())
 	require.NoError(t, s.Close(t.Context()))
 }
@@ -277,12 +269,11 @@ func TestKeysAreChecked(t *testing.T) {
 // TestResponsesBecomeActions: the formats, and errors that name field, value and what is allowed.
 func TestResponsesBecomeActions(t *testing.T) {
 	schema := func() map[string]any {
-		var s map[string]any
-		require.NoError(t, json.Unmarshal([]byte(`{"additionalProperties":false,"required":["move"],
+		s := testkit.JSON[map[string]any](t, `{"additionalProperties":false,"required":["move"],
 			"$defs":{"D":{"enum":["left","right"]},"E":{"$ref":"#/$defs/D"},"F":{"$ref":"#/$defs/G"},"G":{"$ref":"#/$defs/F"}},
 			"properties":{"move":{"$ref":"#/$defs/E"},"turn":{"$ref":"#/$defs/F"},
 			"n":{"type":"integer","minimum":1,"maximum":9},"to":{"type":"array","items":{"type":"number"}},
-			"metadata":{"type":"object"}}}`), &s))
+			"metadata":{"type":"object"}}}`)
 		return s
 	}
 	for _, c := range []struct {

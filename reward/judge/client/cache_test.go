@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/reward"
 	"vagen/reward/judge"
 )
@@ -73,7 +74,7 @@ func TestAnswersAreAskedForOnce(t *testing.T) {
 	require.Equal(t, int64(5), s.requests.Load(), "another model has other answers")
 
 	for path := range filesOf(t, dir) { // damage on the disk
-		require.NoError(t, os.WriteFile(path, []byte("x"), 0o644))
+		testkit.Write(t, path, "x")
 	}
 	_, err = m.Score(t.Context(), []reward.Claim{claimOf(1)})
 	require.NoError(t, err)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func TestBoundaryIsFoundWhereverItStands(t *testing.T) {
@@ -154,8 +156,7 @@ func TestImagesThatAreNotDecoded(t *testing.T) {
 	require.NoError(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 10, 10))))
 	room := 99
 	_, err := DecodeImage(b.Bytes(), &room)
-	assert.ErrorIs(t, err, ErrLimit)
-	assert.ErrorContains(t, err, "an image of 10×10 pixels, at most 99 more pixels are allowed")
+	testkit.Error(t, err, ErrLimit, "an image of 10×10 pixels, at most 99 more pixels are allowed")
 	assert.Equal(t, 99, room)
 	room = 100
 	require.NoError(t, CheckImage(b.Bytes(), &room))

@@ -244,32 +244,7 @@ func TestBrokenDocumentsAreDrawnAsFarAsTheyGo(t *testing.T) {
 }
 
 func TestCheckNamesWhatIsWrong(t *testing.T) {
-	for code, want := range map[string]string{
-		`<svg/>`: "",
-		`<svg xmlns:xlink="x"><use xlink:href="#a"/><a:path xmlns:a="b"/></svg>`:                                "",
-		`<svg><path d="M0 0 1 1zm1 1"/><polyline points="1,2 3-4"/><line x1="1" y1="1px" x2="2" y2="3"/></svg>`: "",
-		`<svg><circle r=" 5 "/><ellipse rx="1" ry="1e2"/><rect/></svg>`:                                         "",
-		``:                                "root|no element|unexpected|EOF",
-		`<svg>`:                           "<svg> is not closed",
-		`<svg></g>`:                       "</g> closes <svg>",
-		`<svg/><svg/>`:                    "second root",
-		`<svg/>x`:                         "text outside",
-		`<svg a="1" a="2"/>`:              `"a" comes twice`,
-		`<svg x:a="1"/>`:                  "x:a is not bound",
-		`<x:svg/>`:                        "not bound",
-		`<svg>&bomb;</svg>`:               "entity",
-		`<svg><path/></svg>`:              "<path> has no d",
-		`<svg><path d="M1"/></svg>`:       "M takes 2 numbers, found 1",
-		`<svg><path d="1 1"/></svg>`:      "a number without a command",
-		`<svg><path d="M0 0z 5"/></svg>`:  "a number without a command",
-		`<svg><line x1="1"/></svg>`:       "<line> has no y1",
-		`<svg><circle/></svg>`:            "<circle> has no rx",
-		`<svg><circle r="5px"/></svg>`:    `r is "5px"`,
-		`<svg><rect width="50%"/></svg>`:  `width is "50%"`,
-		`<svg><rect width="0x10"/></svg>`: `width is "0x10"`,
-		`<svg><rect width="nan"/></svg>`:  `width is "nan"`,
-		strings.Repeat("<svg>", 100):      "nest deeper than 64",
-	} {
+	for code, want := range golden.Table[map[string]string](t, "checks.yaml") {
 		err := Check(code, DefaultLimits())
 		if want == "" {
 			require.NoError(t, err, code)
@@ -278,6 +253,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		require.Error(t, err, code)
 		require.Regexp(t, want, err.Error(), code)
 	}
+	require.ErrorContains(t, Check(strings.Repeat("<svg>", 100), DefaultLimits()), "nest deeper than 64")
 }
 
 func FuzzRender(f *testing.F) {

@@ -1,13 +1,13 @@
 package read
 
 import (
-	"os"
 	"sort"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/reward"
 )
 
@@ -17,9 +17,7 @@ type said struct{ text, want string }
 // section reads a section of the sentences of our own, some of them composed of a frame and phrases for places, so
 // that each construction meets each phrase.
 func section(t *testing.T, name string) (list []said) {
-	raw, err := os.ReadFile("testdata/sentences.txt")
-	require.NoError(t, err)
-	_, rest, ok := strings.Cut(string(raw), "\n# "+name+": ")
+	_, rest, ok := strings.Cut(testkit.Text(t, "testdata/sentences.txt"), "\n# "+name+": ")
 	require.True(t, ok, name)
 	rest, _, _ = strings.Cut(rest, "\n\n# ")
 	for _, line := range strings.Split(strings.TrimSuffix(rest, "\n"), "\n")[1:] {
