@@ -27,7 +27,7 @@ func WithoutMarks(text string) string {
 }
 
 // Errors of the order of calls and of seeds. The environments below this folder
-// wrap them; those over HTTP have their own, see package remote.
+// wrap them.
 var (
 	ErrNotReset = calls.ErrNotReset
 	ErrClosed   = calls.ErrClosed

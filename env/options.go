@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"vagen/internal/field"
 )
@@ -23,7 +24,7 @@ var ErrOption = errors.New("bad option")
 // and so do those of embedded structs. Fields without an option keep their value,
 // so the caller sets the defaults first; null keeps the default, too.
 //
-// Field types are bool, string and its named kinds, integers, floats, pointers to
+// Field types are bool, string and its named kinds, integers, floats, time.Duration for seconds, pointers to
 // these (null sets nil), slices and arrays of them, and map[string]any. A whole
 // number may stand for a float and a float without fraction for an integer; an
 // array takes a list of its length, nothing else is converted.
@@ -57,7 +58,7 @@ func Decode(config map[string]any, into any) error {
 func OptionNames(of any) []string { return slices.Sorted(maps.Keys(optionFields(of))) }
 
 // OptionValues returns the values of a struct of options by the names that Decode
-// knows. Pointers are dereferenced.
+// knows. Pointers are dereferenced, and durations are seconds.
 func OptionValues(of any) map[string]any {
 	values := make(map[string]any)
 	for name, f := range optionFields(of) {
@@ -69,6 +70,9 @@ func OptionValues(of any) map[string]any {
 			f = f.Elem()
 		}
 		values[name] = f.Interface()
+		if d, ok := values[name].(time.Duration); ok {
+			values[name] = d.Seconds()
+		}
 	}
 	return values
 }

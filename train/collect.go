@@ -60,9 +60,7 @@ func (c *collector) collect(
 		}
 	}
 	if c.draws != nil {
-		var groups map[int]bool
-		out.solved, groups = c.draws.rates(step, ts)
-		c.draws.describe(out.Metrics, step, groups)
+		out.solved = c.draws.measure(out.Metrics, step, ts)
 	}
 	judged.Usage().Write(out.Metrics, "judge/")
 	return out, took, nil

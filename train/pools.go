@@ -64,8 +64,9 @@ func (d *draws) prepare() {
 	}
 }
 
-// describe writes how many start states are in each pool, and how many of a step's groups were drawn.
-func (d *draws) describe(m track.Metrics, step int, groups map[int]bool) {
+// measure returns the solve rates of the start states of a step's usable episodes; if groups share a start state,
+// the last one counts. It writes how many start states are in each pool, and how many of the step's groups were drawn.
+func (d *draws) measure(m track.Metrics, step int, ts []*rollout.Trajectory) map[int64]float64 {
 	p := &d.levels.config.Data.Pools
 	for i := range p.Weights {
 		m["pool/"+strconv.Itoa(i+1)] = 0
@@ -77,33 +78,27 @@ func (d *draws) describe(m track.Metrics, step int, groups map[int]bool) {
 		m["pool/unseen"] = float64(n - len(d.solved))
 	}
 	m["pool/drawn"] = 0
-	for group := range groups {
-		if _, drawn := d.number(step, group); drawn {
-			m["pool/drawn"]++
-		}
-	}
-}
-
-// rates returns the solve rates of the start states of a step's usable episodes, and the step's groups. If
-// groups share a start state, the last one counts.
-func (d *draws) rates(step int, ts []*rollout.Trajectory) (rates map[int64]float64, groups map[int]bool) {
-	groups = map[int]bool{}
-	count, solved := map[int]float64{}, map[int]float64{}
+	usable, solved := map[int]float64{}, map[int]float64{}
 	for _, t := range ts {
-		groups[t.Group] = true
+		usable[t.Group] += 0 // a group without usable episodes counts as drawn, too
 		if t.End.Usable() {
-			count[t.Group]++
+			usable[t.Group]++
 			if t.Success {
 				solved[t.Group]++
 			}
 		}
 	}
-	rates = map[int64]float64{}
-	for _, group := range slices.Sorted(maps.Keys(count)) {
-		n, _ := d.number(step, group)
-		rates[n] = solved[group] / count[group]
+	rates := map[int64]float64{}
+	for _, group := range slices.Sorted(maps.Keys(usable)) {
+		n, drawn := d.number(step, group)
+		if drawn {
+			m["pool/drawn"]++
+		}
+		if usable[group] > 0 {
+			rates[n] = solved[group] / usable[group]
+		}
 	}
-	return rates, groups
+	return rates
 }
 
 // observe adds the solve rates of a step's start states to the state.

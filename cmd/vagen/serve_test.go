@@ -79,6 +79,11 @@ func TestServedEnvironmentsArePlayed(t *testing.T) {
 	code, log := stop()
 	require.Equal(t, cli.OK, code)
 	require.Contains(t, log, "shutting down")
+
+	url, stop = serve(t, "--env", "frozenlake", "--protocol", "openenv", "render_mode=text")
+	require.Contains(t, succeed(t, "env", "check", "openenv", "base_urls="+url, "--seeds", "1"), "openenv: 0 problems")
+	code, _ = stop()
+	require.Equal(t, cli.OK, code)
 }
 
 func TestServedWithAKey(t *testing.T) {

@@ -73,7 +73,7 @@ func Kinds() []Kind {
 		{Name: "remote", About: "whatever a service hosts that the option base_urls names", Make: remote.FromConfig,
 			Own: remote.OwnOptions},
 		{Name: "remote_legacy", About: "whatever a service hosts that the option base_urls names, over the legacy protocol; env_name says which environment",
-			Make: remote.LegacyFromConfig, Own: remote.OwnOptions},
+			Make: remote.LegacyFromConfig, Own: remote.LegacyOwnOptions},
 		{Name: "sokoban", About: "push all boxes onto their targets", Rules: systems, Claims: true,
 			Make: sokoban.FromConfig, Defaults: ruled(sokoban.DefaultOptions)},
 		{Name: "svg", About: "write SVG code that draws a given picture", Rules: []string{"episode", "service"},

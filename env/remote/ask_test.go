@@ -67,7 +67,7 @@ func askContext(
 		return said{}
 	}
 	a := said{status: w.Code, text: w.Body.String()}
-	if m, err := wire.Decode(w.Header().Get("Content-Type"), w.Body.Bytes(), 100, nil); err == nil {
+	if m, err := wire.Decode(w.Header().Get("Content-Type"), w.Body.Bytes(), 100); err == nil {
 		a.data, a.images = m.Data, len(m.Images)
 		return a
 	}

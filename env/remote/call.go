@@ -111,7 +111,7 @@ func recoverPanic[T any](
 	start := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
-			s.metrics.panicked()
+			s.metrics.panics.Add(1)
 			s.log.Error("environment panicked", "call", what, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%v", p)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
 	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
@@ -33,22 +34,27 @@ type Client struct {
 
 // played is what the clients of both protocols keep of an episode.
 type played struct {
+	calls   calls.Guard
 	send    *sender
 	ready   bool  // Reset has succeeded
 	unclear error // set when it is unknown whether a step was played
-	closed  bool
 	info    map[string]any
+}
+
+func newPlayed(o ClientOptions) (played, error) {
+	s, err := newSender(o)
+	return played{calls: calls.Guard{Env: "remote"}, send: s}, err
 }
 
 var _ env.Env = (*Client)(nil)
 
 // NewClient returns a client that has not made any request yet.
 func NewClient(o ClientOptions) (*Client, error) {
-	s, err := newSender(o)
+	p, err := newPlayed(o)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{played: played{send: s}}, nil
+	return &Client{played: p}, nil
 }
 
 // Info returns the info dictionary of the last Reset or Step, as the service sent
@@ -112,15 +118,14 @@ func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error)
 
 // checkStep returns an error if no step can be played.
 func (c *played) checkStep(ctx context.Context) error {
-	switch err := c.usable(ctx); {
-	case err != nil:
-		return err
-	case !c.ready:
-		return fmt.Errorf("remote: step: %w", ErrNotReset)
-	case c.unclear != nil:
-		return fmt.Errorf("remote: step: %w; the one before it ended with: %w", ErrUncertain, c.unclear)
+	err := c.usable(ctx)
+	if err == nil {
+		err = c.calls.Step(ctx, c.ready)
 	}
-	return nil
+	if err == nil && c.unclear != nil {
+		err = fmt.Errorf("remote: step: %w; the one before it ended with: %w", ErrUncertain, c.unclear)
+	}
+	return err
 }
 
 // stepped returns the error of a step, and keeps that it is unknown whether the service played it.
@@ -150,10 +155,10 @@ const closing = 10 * time.Second
 // Close closes the session. It does not wait longer than 10 s for the service,
 // which closes forgotten sessions by itself.
 func (c *Client) Close() error {
-	if c.closed {
+	if c.usable(context.Background()) != nil {
 		return nil
 	}
-	c.closed = true
+	defer c.calls.Close()
 	return c.send.end(&c.session, ErrSession, func(ctx context.Context) error {
 		_, _, err := c.call(ctx, "close", Info{}, true)
 		return err
@@ -186,15 +191,10 @@ func (s *sender) end(id *string, unknown error, call func(ctx context.Context) e
 
 // usable returns an error if the client is closed or a zero value, or ctx has ended.
 func (c *played) usable(ctx context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("remote: %w", context.Cause(ctx))
-	case c.send == nil:
+	if c.send == nil {
 		return unmade.Error("remote.Client", "NewClient or NewLegacyClient")
-	case c.closed:
-		return fmt.Errorf("remote: %w", ErrClosed)
 	}
-	return nil
+	return c.calls.Open(ctx)
 }
 
 // message is a response of the service, decoded.
@@ -277,7 +277,7 @@ func (c *Client) exchange(ctx context.Context, q request, in Info, take func(mes
 // decode reads a response's body.
 func (c *Client) decode(kind string, body []byte) (m message, err error) {
 	limits := c.send.o.Limits
-	got, err := wire.Decode(kind, body, limits.Parts, nil)
+	got, err := wire.Decode(kind, body, limits.Parts)
 	if err != nil {
 		return m, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}

@@ -3,44 +3,35 @@ package remote
 import (
 	"fmt"
 	"maps"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"vagen/env"
 	"vagen/env/remote/hosts"
-	"vagen/internal/clock"
+	"vagen/internal/field"
+	"vagen/internal/retry"
 )
 
 // settings are the named options of the client itself; all others are sent to the
 // service.
 type settings struct {
-	BaseURLs      any      `option:"base_urls" kind:"address"`
-	BaseURL       string   `option:"base_url" kind:"address"`
-	URLFile       string   `option:"url_file" kind:"path"`
-	Timeout       *float64 `option:"timeout"`
-	Retries       *int     `option:"retries"`
-	Backoff       *float64 `option:"backoff"`
-	MaxDelay      *float64 `option:"max_delay"`
-	JitterMin     *float64 `option:"backoff_jitter_min"`
-	JitterRange   *float64 `option:"backoff_jitter_range"`
-	JitterSeed    int64    `option:"jitter_seed"`
-	Token         string   `option:"token" kind:"secret"`
-	LogRetries    *bool    `option:"log_retries"`
-	FailoverAfter *int     `option:"failover_after_failures"`
-	Compat        string   `option:"compat" kind:"text"`
-	KeepIdle      *float64 `option:"keep_idle"`
-	Resend        bool     `option:"resend"`
-	MaxResponse   *float64 `option:"max_response_mb"`
-	MaxPixels     *int     `option:"max_image_pixels"`
-	MaxImages     *int     `option:"max_images"`
+	ClientOptions
+	BaseURLs    any      `option:"base_urls" kind:"address"`
+	BaseURL     string   `option:"base_url" kind:"address"`
+	URLFile     string   `option:"url_file" kind:"path"`
+	JitterSeed  int64    `option:"jitter_seed"`
+	Compat      string   `option:"compat" kind:"text"`
+	MaxResponse *float64 `option:"max_response_mb"`
+	MaxPixels   *int     `option:"max_image_pixels"`
+	MaxImages   *int     `option:"max_images"`
 }
 
-// OwnOptions returns the struct of the options of the clients themselves,
-// for env.OptionKinds.
-func OwnOptions() any { return settings{} }
+// OwnOptions returns the struct of the options of a Client itself, with their defaults, for env.OptionKinds and
+// env.OptionValues.
+func OwnOptions() any { return settings{ClientOptions: DefaultClientOptions()} }
+
+// LegacyOwnOptions is OwnOptions for a LegacyClient.
+func LegacyOwnOptions() any { return settings{ClientOptions: DefaultLegacyOptions()} }
 
 // FromConfig creates a Client from named options. It uses these, which have the names
 // of the original client,
@@ -114,7 +105,7 @@ func factory(o ClientOptions, client func(ClientOptions) (env.Env, error)) env.F
 
 // named applies named options to a copy; nth gives each client its own jitter.
 func (o ClientOptions) named(config map[string]any, nth uint64) (ClientOptions, error) {
-	var s settings
+	s := settings{ClientOptions: o}
 	known := env.OptionNames(s)
 	own := map[string]any{}
 	rest := maps.Clone(o.Config)
@@ -131,17 +122,16 @@ func (o ClientOptions) named(config map[string]any, nth uint64) (ClientOptions, 
 	if err := env.Decode(own, &s); err != nil {
 		return o, fmt.Errorf("remote: %w", err)
 	}
-	o.Config = rest
-	if err := o.apply(s); err != nil {
-		return o, err
+	s.Config = rest
+	if s.Jitter == nil {
+		s.Jitter = retry.Jitter(uint64(s.JitterSeed), nth)
 	}
-	if o.Jitter == nil {
-		o.Jitter = rand.New(rand.NewPCG(uint64(s.JitterSeed), nth)).Float64
-	}
-	return o, nil
+	err := s.apply()
+	return s.ClientOptions, err
 }
 
-func (o *ClientOptions) apply(s settings) error {
+// apply sets the options that have another form as fields.
+func (s *settings) apply() error {
 	urls, err := []string{s.BaseURL}, error(nil)
 	if s.BaseURL == "" {
 		urls, err = hosts.Addresses(s.BaseURLs, s.URLFile)
@@ -150,47 +140,25 @@ func (o *ClientOptions) apply(s settings) error {
 		return err
 	}
 	if len(urls) > 0 {
-		o.URLs = urls
+		s.URLs = urls
 	}
-	seconds := func(dst *time.Duration, v *float64) {
-		if v != nil {
-			*dst = clock.Seconds(*v)
-		}
+	if s.MaxPixels != nil {
+		s.Limits.Pixels = *s.MaxPixels
 	}
-	seconds(&o.Timeout, s.Timeout)
-	seconds(&o.Backoff, s.Backoff)
-	seconds(&o.MaxDelay, s.MaxDelay)
-	seconds(&o.KeepIdle, s.KeepIdle)
-	set(&o.Retries, s.Retries)
-	set(&o.JitterMin, s.JitterMin)
-	set(&o.JitterRange, s.JitterRange)
-	set(&o.LogRetries, s.LogRetries)
-	set(&o.FailoverAfter, s.FailoverAfter)
-	set(&o.Limits.Pixels, s.MaxPixels)
 	if s.MaxImages != nil {
-		o.Limits.Parts = *s.MaxImages + 1
+		s.Limits.Parts = *s.MaxImages + 1
 	}
 	if s.MaxResponse != nil {
-		o.Limits.Body = int64(min(*s.MaxResponse, 1e6) * (1 << 20))
+		s.Limits.Body = int64(min(*s.MaxResponse, 1e6) * (1 << 20))
 	}
-	if s.Token != "" {
-		o.Token = s.Token
-	}
-	o.Resend = o.Resend || s.Resend
 	switch s.Compat {
 	case "":
 	case "python":
-		o.Python = true
+		s.Python = true
 	default:
 		return fmt.Errorf("remote: option %q: %w: found %q, must be python", "compat", env.ErrOption, s.Compat)
 	}
 	return nil
-}
-
-func set[T any](dst *T, v *T) {
-	if v != nil {
-		*dst = *v
-	}
 }
 
 // integral returns options as they are sent: a number without fraction is sent as an
@@ -199,8 +167,8 @@ func set[T any](dst *T, v *T) {
 func integral(v any) any {
 	switch v := v.(type) {
 	case float64:
-		if v == math.Trunc(v) && math.Abs(v) <= 1<<53 {
-			return int64(v)
+		if n, whole := (field.Rules{}).Whole(v); whole {
+			return n
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))

@@ -17,7 +17,11 @@ func taken(t testing.TB, config map[string]any) ClientOptions {
 	t.Helper()
 	e, err := FromConfig(config)
 	require.NoError(t, err)
-	return e.(*Client).send.o
+	send := e.(*Client).send
+	for _, h := range send.session.Hosts() {
+		send.o.URLs = append(send.o.URLs, h.Name())
+	}
+	return send.o
 }
 
 func TestNamedOptionsAreThoseOfTheOriginal(t *testing.T) {

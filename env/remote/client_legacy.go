@@ -35,11 +35,11 @@ func NewLegacyClient(o ClientOptions) (*LegacyClient, error) {
 	if o.Name == "" {
 		return nil, fmt.Errorf("remote: option %q: %w: the kind of environment is needed", "env_name", env.ErrOption)
 	}
-	s, err := newSender(o)
+	p, err := newPlayed(o)
 	if err != nil {
 		return nil, err
 	}
-	return &LegacyClient{played: played{send: s}}, nil
+	return &LegacyClient{played: p}, nil
 }
 
 // System returns the system prompt, which is text alone.
@@ -144,10 +144,10 @@ func (c *LegacyClient) FinalReward(ctx context.Context) (sum float64, err error)
 // Close ends the environment, see Client.Close. A service that does not know the environment any
 // more reports an internal error.
 func (c *LegacyClient) Close() error {
-	if c.closed {
+	if c.usable(context.Background()) != nil {
 		return nil
 	}
-	c.closed = true
+	defer c.calls.Close()
 	return c.send.end(&c.id, ErrRemote, func(ctx context.Context) error {
 		q := request{path: "/batch/close", repeatable: true}
 		_, err := c.exchange(ctx, q, Info{{"env_ids", []string{c.id}}}, "status", func(any) error { return nil })
@@ -263,7 +263,13 @@ func decodeImage(v any, pixels *int) (image.Image, error) {
 		return wire.DecodeImage(b, pixels)
 	}
 	if array, ok := data["__numpy_array__"].(map[string]any); ok {
-		return wire.ImageOf(array, pixels)
+		if kind := array["dtype"]; kind != "uint8" {
+			return nil, fmt.Errorf("an image array of dtype %.20v, must be uint8", kind)
+		}
+		if shape := wire.Shape(array["data"]); fmt.Sprint(array["shape"]) != fmt.Sprint(shape) {
+			return nil, fmt.Errorf("an image array has another shape than its data, %v", shape)
+		}
+		return wire.ImageOf(array["data"], pixels)
 	}
 	return nil, errors.New("neither __pil_image__ nor __numpy_array__")
 }

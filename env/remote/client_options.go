@@ -23,7 +23,7 @@ type ClientOptions struct {
 	// Name is the kind of environment; only LegacyClient uses it.
 	Name string
 	// Token is sent as the key, in the header X-API-Key. Empty sends none.
-	Token string
+	Token string `option:"token" kind:"secret"`
 
 	Timeout time.Duration `option:"timeout" least:"1"` // of one attempt, from dialling to the last byte
 	Retries int           `option:"retries" least:"0"` // attempts after the first
@@ -32,8 +32,8 @@ type ClientOptions struct {
 	// instead; a request that it does not want to see for more than an hour is not retried.
 	Backoff     time.Duration `option:"backoff" least:"0"`
 	MaxDelay    time.Duration `option:"max_delay" least:"0"`
-	JitterMin   float64
-	JitterRange float64
+	JitterMin   float64       `option:"backoff_jitter_min"`
+	JitterRange float64       `option:"backoff_jitter_range"`
 	// FailoverAfter is the number of retries at one base URL. When a session is opened,
 	// each further retry uses another URL; a service that is ejected is left at once,
 	// without a delay. Other requests of a session fail with ErrUnreachable after so many
@@ -43,7 +43,7 @@ type ClientOptions struct {
 
 	// Resend retries every failed request that may succeed the next time, including
 	// steps that the service may have played already.
-	Resend bool
+	Resend bool `option:"resend"`
 	// Python makes the client behave like the original client of its protocol, which ignores what services ask for. The
 	// original Lite client begins at the first URL and retries every failed request at all
 	// URLs, although only one of them has the session; it ignores Hosts, and MaxDelay limits its delays only while a session is
@@ -66,7 +66,7 @@ type ClientOptions struct {
 	// a nil Transport share; a client or factory with its own transport has its own then.
 	Hosts *hosts.Pool
 	// LogRetries logs every retry to Log. A nil Log discards everything.
-	LogRetries bool
+	LogRetries bool `option:"log_retries"`
 	Log        *slog.Logger
 }
 

@@ -44,7 +44,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	call := r.URL.Path
-	if m, err := wire.Decode(r.Header.Get("Content-Type"), body, 10, nil); err == nil && m.Data["method"] != nil {
+	if m, err := wire.Decode(r.Header.Get("Content-Type"), body, 10); err == nil && m.Data["method"] != nil {
 		call = m.Data["method"].(string)
 	}
 	s.urls, s.calls, s.at = append(s.urls, r.URL.Host), append(s.calls, call), append(s.at, time.Since(s.start))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
 	"vagen/internal/transport"
 )
 
@@ -18,8 +19,8 @@ var (
 	ErrRemote       = errors.New("the environment failed") // on the service's side
 	ErrProtocol     = errors.New("the answer is malformed or incomplete")
 	ErrTooLarge     = errors.New("the answer is too large")
-	ErrNotReset     = errors.New("the environment was not reset")
-	ErrClosed       = errors.New("the environment is closed")
+	ErrNotReset     = calls.ErrNotReset
+	ErrClosed       = calls.ErrClosed
 )
 
 // Errors after which the episode has to be started again. They are env.ErrLost, too.

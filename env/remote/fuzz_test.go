@@ -150,7 +150,7 @@ func FuzzEnvironmentOptions(f *testing.F) {
 			return // nested too deeply
 		}
 		b := wire.NewBoundary()
-		m, err := wire.Decode(wire.ContentType("multipart/form-data", b), wire.Encode(b, sent, nil, ""), 2, nil)
+		m, err := wire.Decode(wire.ContentType("multipart/form-data", b), wire.Encode(b, sent, nil, ""), 2)
 		if err != nil {
 			t.Fatal(err)
 		}

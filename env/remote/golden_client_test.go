@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 	"vagen/internal/golden"
@@ -22,7 +23,7 @@ func replay(t *testing.T, c *Client, path string, asked map[string]any) (env.Obs
 		if c.send.o.Config, _ = asked["env_config"].(map[string]any); c.send.o.Config == nil {
 			c.send.o.Config = map[string]any{}
 		}
-		c.session, c.closed = "", false
+		c.session, c.calls = "", calls.Guard{Env: "remote"}
 		seed, seeded := asked["seed"].(int64)
 		if !seeded {
 			_, _, err := c.connect(t.Context(), nil)
@@ -67,7 +68,7 @@ func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 		tally.Case()
 		rt.exchange, rt.asked = e, nil
 		kind := e.header.Get("Content-Type")
-		asked, _ := wire.Decode(kind, e.asked, 100, nil)
+		asked, _ := wire.Decode(kind, e.asked, 100)
 		first, out, err := replay(t, c, e.path, asked.Data)
 		if strings.HasPrefix(e.Group, "client") {
 			golden.Equal(t, tally, e.ID+": request", inOrder(t, kind, rt.asked), inOrder(t, kind, e.asked))
@@ -77,7 +78,7 @@ func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, e.ID)
-		said, err := wire.Decode(e.reply.Get("Content-Type"), e.answer, 100, nil)
+		said, err := wire.Decode(e.reply.Get("Content-Type"), e.answer, 100)
 		require.NoError(t, err, e.ID)
 		if text, ok := said.Data["obs"].(string); ok {
 			golden.Equal(t, tally, e.ID+": text", first.Text, text)
@@ -89,13 +90,13 @@ func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 			require.NoError(t, err)
 			golden.Equal(t, tally, e.ID+": pixels", pixelText(img), pixelText(want))
 		}
-		if pay, ok := float(said.Data["reward"]); ok {
+		if pay, ok := wire.Float(said.Data["reward"]); ok {
 			golden.Equal(t, tally, e.ID+": reward", out.Reward.Sum(), pay)
 			golden.Equal(t, tally, e.ID+": done", out.Done, said.Data["done"].(bool))
 			info := said.Data["info"].(map[string]any)
 			golden.Equal(t, tally, e.ID+": success", out.Success, info["success"].(bool))
 			turn := info["metrics"].(map[string]any)["turn_metrics"].(map[string]any)
-			want, _ := float(turn["action_is_valid"])
+			want, _ := wire.Float(turn["action_is_valid"])
 			golden.Equal(t, tally, e.ID+": valid", out.Turn["action_is_valid"], want)
 		}
 		if id, ok := said.Data["session_id"].(string); ok {
@@ -108,7 +109,7 @@ func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 // in Python is the order in which the caller wrote them.
 func inOrder(t *testing.T, kind string, body []byte) string {
 	t.Helper()
-	m, err := wire.Decode(kind, body, 10, nil)
+	m, err := wire.Decode(kind, body, 10)
 	require.NoError(t, err)
 	text := masked(kind, body)
 	if config, ok := m.Data["env_config"]; ok {

@@ -16,6 +16,7 @@ import (
 	"vagen/env/blackjack"
 	"vagen/env/frozenlake"
 	"vagen/env/remote/internal/pyjson"
+	"vagen/env/remote/internal/wire"
 	"vagen/env/sokoban"
 	"vagen/internal/golden"
 )
@@ -135,7 +136,7 @@ func TestLegacyClientReadsRecordedResponses(t *testing.T) {
 			out, _, err := c.step(context.Background(), "any")
 			require.NoError(t, err, e.ID)
 			golden.Equal(t, tally, e.ID+": text", out.Observation.Text, first["obs_str"].(string))
-			pay, _ := float(list[1])
+			pay, _ := wire.Float(list[1])
 			golden.Equal(t, tally, e.ID+": reward", out.Reward.Sum(), pay)
 			golden.Equal(t, tally, e.ID+": done", out.Done, list[2].(bool))
 			info := list[3].(map[string]any)

@@ -92,7 +92,7 @@ var own = []struct {
 // masked removes parts that differ from run to run, and images, whose bytes depend on the
 // encoder.
 func masked(kind string, body []byte) string {
-	if m, err := wire.Decode(kind, body, 1000, nil); err == nil {
+	if m, err := wire.Decode(kind, body, 1000); err == nil {
 		for _, img := range m.Images {
 			body = bytes.ReplaceAll(body, img, []byte("IMAGE"))
 		}
@@ -190,7 +190,7 @@ func (st *stage) play(t *testing.T, e exchange) (*http.Response, []byte) {
 // about, as some other client did in the recording. The result ends that.
 func (st *stage) occupy(t *testing.T, e exchange) (free func()) {
 	t.Helper()
-	m, err := wire.Decode(e.header.Get("Content-Type"), st.translated(e.asked), 10, nil)
+	m, err := wire.Decode(e.header.Get("Content-Type"), st.translated(e.asked), 10)
 	require.NoError(t, err)
 	id := m.Data["session_id"].(string)
 	one := st.stubs[id]
@@ -247,14 +247,14 @@ func (st *stage) compare(t *testing.T, tally *golden.Tally, e exchange, got *htt
 	golden.Equal(t, tally, e.ID+": headers", headerNames(got.Header), headerNames(e.reply))
 	kind, want := got.Header.Get("Content-Type"), e.reply.Get("Content-Type")
 	golden.Equal(t, tally, e.ID+": content type", masked("", []byte(kind)), masked("", []byte(want)))
-	ours, err := wire.Decode(kind, body, 100, nil)
+	ours, err := wire.Decode(kind, body, 100)
 	if err != nil { // not multipart
 		if !strings.Contains(string(e.answer), placeholder) {
 			golden.Equal(t, tally, e.ID+": body", masked(kind, body), masked(want, e.answer))
 		}
 		return
 	}
-	theirs, err := wire.Decode(want, e.answer, 100, nil)
+	theirs, err := wire.Decode(want, e.answer, 100)
 	require.NoError(t, err, e.ID)
 	if id, ok := theirs.Data["session_id"].(string); ok {
 		mine := ours.Data["session_id"].(string)

@@ -48,22 +48,38 @@ func TestRequestsOfTooManyValuesAreRefusedOnBothWires(t *testing.T) {
 	assert.Contains(t, a.text, "values")
 }
 
-// The rest of a path after the id of a session that does not exist is not read, which
-// could be another error.
+// The body of a request about an environment that does not exist is not decoded, which could be another error.
 func TestCallsOfUnknownSessionsAreRefusedUnread(t *testing.T) {
 	var closed atomic.Int64
 	s := serve(t, func(o *ServerOptions) { o.Legacy = legacyStubs(t, &closed) })
 	many := "[" + strings.Repeat("0,", pyjson.MaxValues) + "0]"
-	body := wire.Encode("b", []byte(`{"x": `+many+`, "session_id": "who", "method": "step"}`), nil, "")
-	a := ask(t, s, http.MethodPost, "/call", body, func(r *http.Request) {
-		r.Header.Set("Content-Type", wire.ContentType("multipart/form-data", "b"))
-	})
-	a.refused(t, http.StatusNotFound, "Session who not found")
 	for _, path := range []string{"/step/who", "/reset/who"} {
-		a = ask(t, s, http.MethodPost, path, []byte(`{"action": `+many+`}`), func(r *http.Request) {
+		a := ask(t, s, http.MethodPost, path, []byte(`{"action": `+many+`}`), func(r *http.Request) {
 			r.Header.Set("Content-Type", "application/json")
 		})
 		assert.Equal(t, http.StatusInternalServerError, a.status)
 		assert.Contains(t, a.text, "Environment who not found")
+	}
+}
+
+// TestServicesKeepAndRepeatLittleOfARequest: ids are kept, and names and values are repeated in errors and logs.
+func TestServicesKeepAndRepeatLittleOfARequest(t *testing.T) {
+	var closed atomic.Int64
+	s := serve(t, func(o *ServerOptions) { o.Legacy = legacyStubs(t, &closed) })
+	long := strings.Repeat("<", 1<<16)
+	create := func(id, name string) said {
+		return post(t, s, "/environments", Info{{"ids2configs", Info{{id, order(name, nil)}}}})
+	}
+	a := create(long, "stub")
+	assert.Equal(t, http.StatusInternalServerError, a.status)
+	assert.Contains(t, a.text, "an id has 65536 bytes, at most 1000 are allowed")
+	assert.Zero(t, s.legacy.len())
+	assert.Equal(t, http.StatusOK, create(long[:1000], "stub").status)
+	for _, a := range []said{
+		create("a", long), post(t, s, "/batch/step", Info{{"ids2actions", Info{{long, "x"}}}}),
+		ask(t, s, http.MethodPost, "/connect", Info{{"env_config", Info{{long, 1}}}}),
+	} {
+		assert.NotEqual(t, http.StatusOK, a.status)
+		assert.Less(t, len(a.text), 5*maxText, a.text[:min(len(a.text), 100)])
 	}
 }

@@ -248,7 +248,7 @@ func TestClientsShareTheirAddresses(t *testing.T) {
 		}
 		after := heap()
 		assert.Less(t, int64(after-before)/1000, int64(16<<10), "bytes of a client; the addresses alone have 40 kB: %s", kind)
-		assert.Same(t, &first.(*Client).send.o.URLs[0], &clients[999].(*Client).send.o.URLs[0])
+		assert.Same(t, &first.(*Client).send.session.Hosts()[0], &clients[999].(*Client).send.session.Hosts()[0])
 		runtime.KeepAlive(clients)
 	}
 	require.Len(t, o.Hosts.Status(), 1000)
@@ -270,7 +270,7 @@ func TestConnectionsAreKeptAsLongAsTheServiceSays(t *testing.T) {
 	c, err := NewClient(o)
 	require.NoError(t, err)
 	idle := func() time.Duration {
-		return c.send.client(c.send.list.Hosts()[0]).Transport.(*http.Transport).IdleConnTimeout
+		return c.send.client(c.send.session.Hosts()[0]).Transport.(*http.Transport).IdleConnTimeout
 	}
 	require.Equal(t, 4*time.Second, idle(), "as for uvicorn, which does not say it")
 	envtest.System(t, c)

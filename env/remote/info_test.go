@@ -166,8 +166,8 @@ func TestThePackageImportsNoConcreteEnvironment(t *testing.T) {
 	require.NoError(t, err)
 	for _, path := range p.Imports {
 		if strings.HasPrefix(path, "vagen/env") {
-			assert.Contains(t, []string{"vagen/env", "vagen/env/remote/hosts", "vagen/env/remote/internal/pyjson",
-				"vagen/env/remote/internal/wire"}, path)
+			assert.Contains(t, []string{"vagen/env", "vagen/env/internal/calls", "vagen/env/remote/hosts",
+				"vagen/env/remote/internal/pyjson", "vagen/env/remote/internal/wire"}, path)
 		}
 	}
 }

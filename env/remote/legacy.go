@@ -17,30 +17,22 @@ import (
 	"vagen/env/remote/internal/pyjson"
 )
 
-// kinds lists the kinds of environments that were requested, in order. The original
-// legacy service runs a sub-service for each.
-type kinds struct {
-	mu   sync.Mutex
-	used []string
-}
-
-func (k *kinds) use(name string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !slices.Contains(k.used, name) {
-		k.used = append(k.used, name)
+// use adds a kind of environments to those that were requested. The original legacy service runs a
+// sub-service for each.
+func (s *Server) use(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.kinds, name) {
+		s.kinds = append(s.kinds, name)
 	}
 }
 
-func (k *kinds) list() []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return append([]string{}, k.used...)
-}
-
 func (s *Server) legacyHealth() Info {
+	s.mu.Lock()
+	kinds := append([]string{}, s.kinds...)
+	s.mu.Unlock()
 	return Info{{"status", "ok"}, {"message", "Environment server is running"}, {"registered_envs", s.o.Legacy.Names()},
-		{"active_services", s.kinds.list()}, {"active_environments", s.legacy.len()}}
+		{"active_services", kinds}, {"active_environments", s.legacy.len()}}
 }
 
 // readParameters reads the JSON object of a legacy request, which must have the named
@@ -83,6 +75,9 @@ func (s *Server) legacyError(err error) reply {
 	return page(status, err.Error())
 }
 
+// maxID limits the ids that clients choose, in bytes: the service keeps them.
+const maxID = 1000
+
 // create creates environments with the ids that the client chose. If one cannot be
 // created, later calls of it fail; the request itself fails only if it is malformed, a
 // kind is unknown, an option is refused or a limit is reached.
@@ -101,6 +96,9 @@ func (s *Server) create(r *http.Request, _ string, b body) reply {
 	}
 	known, ids := s.o.Legacy.Names(), slices.Sorted(maps.Keys(wanted))
 	for _, id := range ids {
+		if len(id) > maxID {
+			return s.legacyError(fmt.Errorf("ids2configs: an id has %d bytes, at most %d are allowed", len(id), maxID))
+		}
 		order, _ := wanted[id].(map[string]any)
 		name, _ := order["env_name"].(string)
 		if name == "" {
@@ -113,7 +111,7 @@ func (s *Server) create(r *http.Request, _ string, b body) reply {
 	}
 	name := func(id string) string { return wanted[id].(map[string]any)["env_name"].(string) }
 	for _, id := range ids { // not by the workers of the batch, whose order differs
-		s.kinds.use(name(id))
+		s.use(name(id))
 	}
 	results, err := runBatch(s, r, ids, func(id string) (struct{}, error) {
 		return callWithTimeout(r.Context(), s, "connect", func() {}, func(context.Context) (struct{}, error) {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"time"
 
 	"vagen/env"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
+	"vagen/internal/field"
 	"vagen/internal/rng"
 	"vagen/internal/transport"
 )
@@ -78,30 +78,11 @@ func (s *Server) encodeAnswer(a answer, err error) (reply, error) {
 		body: wire.Encode(boundary, data, a.images, s.o.Images.Type())}, nil
 }
 
-// missingSessionError is the error of decode about an unknown session, whose id it is.
-type missingSessionError string
-
-func (e missingSessionError) Error() string {
-	return "Session " + transport.Clip(string(e), 100) + " not found"
-}
-
-// skimmed is the length of JSON that is worth being looked through before it is decoded.
-const skimmed = 64 << 10
-
 // decode reads a request of the Lite protocol. No method uses images, but invalid ones
-// are refused, as in the original. With call, it looks up the session of a long request first
-// and does not decode one for an unknown session.
-func (s *Server) decode(r *http.Request, b body, call bool) (map[string]any, error) {
+// are refused, as in the original.
+func (s *Server) decode(r *http.Request, b body) (map[string]any, error) {
 	defer b.free()
-	m, err := wire.Decode(r.Header.Get("Content-Type"), b.raw, s.o.Limits.Parts, func(data []byte) error {
-		if !call || len(data) < skimmed {
-			return nil
-		}
-		if id, ok := pyjson.Member(data, "session_id"); ok && id != "" && s.lite.get(id) == nil {
-			return missingSessionError(id)
-		}
-		return nil
-	})
+	m, err := wire.Decode(r.Header.Get("Content-Type"), b.raw, s.o.Limits.Parts)
 	room := s.o.Limits.Pixels
 	for i := 0; i < len(m.Images) && err == nil; i++ {
 		err = wire.CheckImage(m.Images[i], &room)
@@ -115,7 +96,7 @@ func (s *Server) connect(r *http.Request, _ string, b body) reply {
 	if err != nil {
 		return s.errorReply(err, "connect")
 	}
-	data, err := s.decode(r, b, false)
+	data, err := s.decode(r, b)
 	var config map[string]any
 	if err == nil {
 		config, err = mapping(data, "env_config")
@@ -185,12 +166,9 @@ func (s *Server) call(r *http.Request, _ string, b body) reply {
 }
 
 func (s *Server) dispatch(r *http.Request, b body, release func()) reply {
-	data, err := s.decode(r, b, true)
+	data, err := s.decode(r, b)
 	if err != nil {
 		release()
-		if missing := missingSessionError(""); errors.As(err, &missing) {
-			return detail(http.StatusNotFound, missing.Error())
-		}
 		return s.errorReply(err, "call")
 	}
 	id, method := data["session_id"], data["method"]
@@ -226,7 +204,7 @@ func (s *Server) dispatch(r *http.Request, b body, release func()) reply {
 }
 
 func notFound(id any) reply {
-	return detail(http.StatusNotFound, missingSessionError(fmt.Sprint(id)).Error())
+	return detail(http.StatusNotFound, "Session "+transport.Clip(fmt.Sprint(id), 100)+" not found")
 }
 
 // method returns the function for a call, with its parameters, and its name.
@@ -308,17 +286,14 @@ func mapping(data map[string]any, name string) (map[string]any, error) {
 
 // seed reads a seed; for null it draws one.
 func (s *Server) seed(v any) (int64, error) {
-	switch v := v.(type) {
-	case nil:
+	if v == nil {
 		return int64(rng.Derive(s.o.Seed, rng.Level, s.seeds.Add(1)) >> 33), nil
-	case int64:
-		return v, nil
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) <= 1<<53 {
-			return int64(v), nil
-		}
 	}
-	return 0, fmt.Errorf("seed must be a whole number, found %s", transport.Clip(fmt.Sprint(v), 100))
+	n, whole := field.Rules{}.Whole(v)
+	if !whole {
+		return 0, fmt.Errorf("seed must be a whole number, found %s", transport.Clip(fmt.Sprint(v), 100))
+	}
+	return n, nil
 }
 
 // falsy reports whether Python treats a value as false.

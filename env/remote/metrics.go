@@ -1,12 +1,12 @@
 package remote
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vagen/internal/exposition"
@@ -17,15 +17,14 @@ var buckets = [...]float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100
 
 // counters are the metrics of GET /metrics.
 type counters struct {
+	bytes, started, panics atomic.Uint64
+
 	mu       sync.Mutex
 	requests map[requestKey]uint64
 	calls    map[string]*histogram
 	failures map[string]uint64 // by call
 	ended    map[string]uint64 // sessions, by reason
 	refusals map[string]uint64 // requests, by reason
-	bytes    uint64
-	started  uint64
-	panics   uint64
 }
 
 type requestKey struct {
@@ -54,10 +53,10 @@ func (c *counters) countRequest(route, method string, status, size int) {
 	if !slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodDelete}, method) {
 		method = "other" // a client can send any method; this bounds the number of labels
 	}
+	c.bytes.Add(uint64(size))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests[requestKey{route, method, status}]++
-	c.bytes += uint64(size)
 }
 
 func (c *counters) called(what string, took time.Duration, failed bool) {
@@ -76,12 +75,6 @@ func (c *counters) called(what string, took time.Duration, failed bool) {
 	}
 }
 
-func (c *counters) opened() {
-	c.mu.Lock()
-	c.started++
-	c.mu.Unlock()
-}
-
 func (c *counters) closed(why string) {
 	c.mu.Lock()
 	c.ended[why]++
@@ -91,12 +84,6 @@ func (c *counters) closed(why string) {
 func (c *counters) refused(why string) {
 	c.mu.Lock()
 	c.refusals[why]++
-	c.mu.Unlock()
-}
-
-func (c *counters) panicked() {
-	c.mu.Lock()
-	c.panics++
 	c.mu.Unlock()
 }
 
@@ -118,19 +105,19 @@ func (s *Server) serveMetrics(*http.Request, string, body) reply {
 func (c *counters) write(e *exposition.Writer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.Counter("vagen_env_sessions_opened_total", "Environments made.", c.started)
-	e.Counter("vagen_env_panics_total", "Calls of environments that panicked.", c.panics)
-	e.Counter("vagen_env_response_bytes_total", "Bytes of response bodies.", c.bytes)
+	e.Counter("vagen_env_sessions_opened_total", "Environments made.", c.started.Load())
+	e.Counter("vagen_env_panics_total", "Calls of environments that panicked.", c.panics.Load())
+	e.Counter("vagen_env_response_bytes_total", "Bytes of response bodies.", c.bytes.Load())
 	e.ByLabel("vagen_env_sessions_closed_total", "Environments closed.", "reason", c.ended)
 	e.ByLabel("vagen_env_refused_requests_total", "Requests refused before they ran.", "reason", c.refusals)
 	e.ByLabel("vagen_env_call_failures_total", "Calls of environments that failed.", "call", c.failures)
 	e.Family("vagen_env_requests_total", "counter", "Requests answered.")
-	keys := slices.SortedFunc(maps.Keys(c.requests), func(a, b requestKey) int {
-		return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.method, b.method), cmp.Compare(a.status, b.status))
-	})
-	for _, k := range keys {
-		e.Sample("vagen_env_requests_total", fmt.Sprintf("route=%q,method=%q,code=\"%d\"", k.route, k.method, k.status),
-			float64(c.requests[k]))
+	requests := map[string]uint64{}
+	for k, n := range c.requests {
+		requests[fmt.Sprintf("route=%q,method=%q,code=\"%d\"", k.route, k.method, k.status)] = n
+	}
+	for _, labels := range slices.Sorted(maps.Keys(requests)) {
+		e.Sample("vagen_env_requests_total", labels, float64(requests[labels]))
 	}
 	e.Family("vagen_env_call_seconds", "histogram", "Duration of calls of environments.")
 	for _, what := range slices.Sorted(maps.Keys(c.calls)) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/env/remote/internal/wire"
 	"vagen/internal/floats"
 	"vagen/reward"
 )
@@ -50,7 +51,7 @@ func outcomeOf(o env.Observation, pay, done, info any) (env.Outcome, error) {
 	switch v := pay.(type) {
 	case nil:
 	case int64, float64, bool:
-		f, _ := float(v)
+		f, _ := wire.Float(v)
 		if !floats.Finite(f) {
 			return out, fmt.Errorf("%w: the reward is %v", ErrProtocol, f)
 		}
@@ -64,36 +65,10 @@ func outcomeOf(o env.Observation, pay, done, info any) (env.Outcome, error) {
 	fields, _ := info.(map[string]any)
 	out.Response = responseOf(fields)
 	if m, ok := fields["metrics"].(map[string]any); ok {
-		out.Turn, out.Trajectory = metricsOf(m["turn_metrics"]), metricsOf(m["traj_metrics"])
+		out.Turn, out.Trajectory = wire.Metrics(m["turn_metrics"]), wire.Metrics(m["traj_metrics"])
 	}
 	out.Success = out.Trajectory["success"] == 1 || fields["success"] == true
 	return out, nil
-}
-
-func float(v any) (float64, bool) {
-	switch v := v.(type) {
-	case float64:
-		return v, true
-	case int64:
-		return float64(v), true
-	case bool:
-		if v {
-			return 1, true
-		}
-		return 0, true
-	}
-	return 0, false
-}
-
-func metricsOf(v any) env.Metrics {
-	fields, _ := v.(map[string]any)
-	m := make(env.Metrics, len(fields))
-	for name, v := range fields {
-		if f, ok := float(v); ok && floats.Finite(f) {
-			m[name] = f
-		}
-	}
-	return m
 }
 
 // responseOf reads the parsed response from an info dictionary. It leaves out empty

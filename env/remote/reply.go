@@ -8,6 +8,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote/internal/pyjson"
+	"vagen/internal/transport"
 )
 
 const (
@@ -24,8 +25,13 @@ func plain(status int, in Info) reply {
 	return reply{status: status, kind: kindJSON, body: body}
 }
 
+// maxText limits the texts of errors, in bytes: they repeat what a client sent.
+const maxText = 8000
+
 // detail returns an error reply of the Lite service.
-func detail(status int, text string) reply { return plain(status, Info{{"detail", text}}) }
+func detail(status int, text string) reply {
+	return plain(status, Info{{"detail", transport.Clip(text, maxText)}})
+}
 
 // object returns a reply with an object in the legacy service's style.
 func object(status int, in Info) reply {
@@ -41,7 +47,7 @@ func page(status int, text string) reply {
 	name := http.StatusText(status)
 	return reply{status: status, kind: kindHTML, body: fmt.Appendf(nil,
 		"<!doctype html>\n<html lang=en>\n<title>%d %s</title>\n<h1>%s</h1>\n<p>%s</p>\n", status, name, name,
-		html.EscapeString(text))}
+		html.EscapeString(transport.Clip(text, maxText)))}
 }
 
 // routingError returns the reply to a request without a handler.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"vagen/env/remote/internal/pyjson"
 	"vagen/internal/clock"
 	"vagen/internal/retry"
+	"vagen/internal/silent"
 	"vagen/internal/transport"
 )
 
@@ -27,7 +27,6 @@ import (
 type sender struct {
 	o       ClientOptions
 	log     *slog.Logger
-	list    *hosts.List
 	session *hosts.Session
 	current int // with ClientOptions.Python: index of the URL in use
 }
@@ -40,20 +39,15 @@ func newSender(o ClientOptions) (*sender, error) {
 	if o.Hosts == nil {
 		o.Hosts = hostsOf(o.Transport)
 	}
-	list, err := o.Hosts.List(hosts.Trim(o.URLs))
-	if err := errors.Join(err, o.validate()); err != nil {
-		return nil, err
-	}
-	o.URLs = list.URLs() // shared by all clients
-	s := &sender{o: o, log: o.Log, list: list}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s := &sender{o: o, log: silent.Log(o.Log)}
 	if o.Jitter == nil {
-		s.o.Jitter = rand.New(rand.NewPCG(0, 0)).Float64
+		s.o.Jitter = retry.Jitter(0, 0)
 	}
-	s.session = o.Hosts.Session(list, hosts.SessionOptions{FailoverAfter: o.FailoverAfter, Probe: s.probe, Log: s.log})
-	return s, nil
+	s.o.URLs = nil // the session has them, shared by all clients
+	var err error
+	s.session, err = o.Hosts.Session(hosts.Trim(o.URLs),
+		hosts.SessionOptions{FailoverAfter: o.FailoverAfter, Probe: s.probe, Log: s.log})
+	return s, errors.Join(err, o.validate())
 }
 
 // request is one request and the conditions of its retries.
@@ -125,7 +119,7 @@ func (s *sender) send(ctx context.Context, q request) (progress, error) {
 
 // sendInOrder is send with ClientOptions.Python.
 func (s *sender) sendInOrder(ctx context.Context, q request) (progress, error) {
-	list := s.list.Hosts()
+	list := s.session.Hosts()
 	pick := func(attempt int) int {
 		if over := attempt - s.o.FailoverAfter; over > 0 {
 			return over % len(list)

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/clock"
+	"vagen/internal/silent"
 	"vagen/internal/slots"
 	"vagen/internal/unmade"
 )
@@ -34,7 +37,7 @@ type Server struct {
 	quota   *quota
 	lite    *sessions
 	legacy  *sessions
-	kinds   kinds
+	kinds   []string // kinds of environments that were requested, in order; protected by mu
 	metrics *counters
 	seeds   atomic.Uint64    // seeds drawn so far
 	routes  map[string]route // by path, which ends in a slash if an environment's name follows
@@ -55,11 +58,8 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, log: o.Log, key: sha256.Sum256([]byte(o.APIKey)), quota: &quota{limit: o.MaxSessions},
+	s := &Server{o: o, log: silent.Log(o.Log), key: sha256.Sum256([]byte(o.APIKey)), quota: &quota{limit: o.MaxSessions},
 		metrics: newCounters(), stop: make(chan struct{}), bodies: slots.ForBodies()}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
 	if o.MaxInFlight > 0 {
 		s.slots = make(chan struct{}, o.MaxInFlight)
 	}
@@ -80,17 +80,11 @@ func (s *Server) authorized(r *http.Request) bool {
 	if s.o.APIKey == "" {
 		return true
 	}
-	given := r.URL.Query().Get("token")
-	if given == "" {
-		given = r.Header.Get("X-API-Key")
+	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		_, secret, _ = r.BasicAuth()
 	}
-	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && given == "" {
-		given = bearer
-	}
-	if given == "" {
-		_, given, _ = r.BasicAuth()
-	}
-	hash := sha256.Sum256([]byte(given))
+	hash := sha256.Sum256([]byte(cmp.Or(r.URL.Query().Get("token"), r.Header.Get("X-API-Key"), secret)))
 	return subtle.ConstantTimeCompare(hash[:], s.key[:]) == 1
 }
 
@@ -163,7 +157,7 @@ func (s *Server) createEnv(one *session, f env.Factory, config map[string]any) (
 
 // countOpened counts and logs a new session.
 func (s *Server) countOpened(one *session) {
-	s.metrics.opened()
+	s.metrics.started.Add(1)
 	s.log.Debug("session opened", "session", one.id)
 }
 
@@ -206,14 +200,7 @@ func (s *Server) Close(ctx context.Context) error {
 	s.sweep.Wait()
 	other := make(chan error, 1)
 	go func(ctx context.Context) { other <- s.closeOther(ctx) }(ctx) // ctx changes below
-	finished := make(chan struct{})
-	go func() {
-		s.work.Wait()
-		close(finished)
-	}()
-	select {
-	case <-finished:
-	case <-ctx.Done():
+	if clock.Join(ctx, &s.work) != nil {
 		s.cancel() // ends calls that observe their contexts
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), grace)
@@ -258,15 +245,7 @@ func (s *Server) closeAll(ctx context.Context) error {
 			})
 		}
 	}
-	done := make(chan struct{})
-	go func() {
-		closing.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
+	_ = clock.Join(ctx, &closing) // the number says it
 	if n := left.Load(); n > 0 {
 		return fmt.Errorf("remote: close: %d environments are still busy: %w", n, context.Cause(ctx))
 	}

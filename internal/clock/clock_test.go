@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,20 @@ func TestWait(t *testing.T) {
 	cancel(reason)
 	require.Equal(t, reason, <-ended)
 	require.Equal(t, reason, Wait(ctx, 0), "a context that has ended, whichever is seen first")
+}
+
+// TestJoin: a wait ends with the group's work or with its context, and tells which.
+func TestJoin(t *testing.T) {
+	var group sync.WaitGroup
+	require.NoError(t, Join(t.Context(), &group))
+	reason := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	work := make(chan struct{})
+	group.Go(func() { <-work })
+	cancel(reason)
+	require.Equal(t, reason, Join(ctx, &group))
+	close(work)
+	require.NoError(t, Join(t.Context(), &group))
 }
 
 func TestSecondsAreNoLongerThanADurationHolds(t *testing.T) {

@@ -7,6 +7,9 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
+
+	"vagen/internal/clock"
 )
 
 // Rules say what Set converts beyond values of the field's own kind.
@@ -33,7 +36,7 @@ func (m *Mismatch) Error() string {
 
 // Set converts a value, as YAML or JSON decode it or as a program gives it, to a field.
 // Whole floats stand for integers and integers for floats. null clears pointers, lists
-// and maps. Arrays hold lists of their length. After an error, dst may be partly set.
+// and maps. Arrays hold lists of their length, and durations numbers of seconds. After an error, dst may be partly set.
 func (r Rules) Set(dst reflect.Value, value any) *Mismatch {
 	k := dst.Kind()
 	if value == nil {
@@ -68,6 +71,13 @@ func (r Rules) Set(dst reflect.Value, value any) *Mismatch {
 			break
 		}
 		dst.SetString(src.String())
+	case dst.Type() == reflect.TypeFor[time.Duration](): // in seconds
+		x, ok := r.Number(value)
+		if !ok {
+			want = "a finite number"
+			break
+		}
+		dst.SetInt(int64(clock.Seconds(x)))
 	case dst.CanInt():
 		n, ok := r.Whole(value)
 		if !ok || dst.OverflowInt(n) {

@@ -107,7 +107,7 @@ func TestMethodsOfZeroValuesSayWhatMakesThem(t *testing.T) {
 		{"remote: Server", z.server.Serve(ctx, listener)},
 		{"remote: serve: the listener is nil", z.server.Serve(ctx, nil)},
 		{"openenv: Client", second(z.open.System(ctx))},
-		{"hosts: Pool", second(z.pool.List([]string{"http://localhost"}))},
+		{"hosts: Pool", second(z.pool.Session([]string{"http://localhost"}, hosts.SessionOptions{}))},
 		{"Make is nil", second(openenv.NewServer(openenv.Hosted{}, remote.ServerOptions{}))},
 		{"chat: Model", second(z.chat.Generate(ctx, prompts, policy.Sampling{MaxTokens: 1}))},
 		{"engine: Fleet", z.fleet.Publish(ctx, engine.Version{})},

@@ -99,7 +99,7 @@ envs:
 	val := traintest.WriteFile(t, "envs: [{name: guess, n_envs: 2, config: {turns: 2}}]")
 	c, err = config.Load("", "data.train_files=["+files+"]", "data.val_files=["+val+"]", "data.train_batch_size=12",
 		"data.max_response_length=4", "actor_rollout_ref.actor.ppo_mini_batch_size=6", "actor_rollout_ref.actor.optim.lr=0.5",
-		"trainer.total_training_steps=4", "trainer.save_freq=2", "trainer.test_freq=-1", "trainer.val_before_train=false",
+		"trainer.total_training_steps=4", "data.pools.share=0.5", "trainer.save_freq=2", "trainer.test_freq=-1", "trainer.val_before_train=false",
 		"rollout_manager.max_turns=4", "algorithm.adv_estimator=bi_level_gae")
 	require.NoError(t, err)
 	return c, func(tr *train.Trainer) {

@@ -15,7 +15,7 @@ const maxFile = 1 << 20
 
 // Addresses returns the base URLs that the options base_urls, a list or a text as for Split,
 // and url_file, the path of a file with such a text, name; those of base_urls if it names any.
-// They are valid if Check or List says so. Errors wrap env.ErrOption.
+// They are valid if Check or Pool.Session says so. Errors wrap env.ErrOption.
 func Addresses(baseURLs any, file string) ([]string, error) {
 	var list []string
 	if text, ok := baseURLs.(string); ok {

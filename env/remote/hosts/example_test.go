@@ -10,13 +10,13 @@ import (
 func Example() {
 	pool := hosts.New(hosts.DefaultOptions())
 	defer func() { _ = pool.Close() }()
-	list, err := pool.List([]string{"http://one:8000", "http://two:8000"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	urls := []string{"http://one:8000", "http://two:8000"}
 	for range 4 {
-		session := pool.Session(list, hosts.SessionOptions{})
+		session, err := pool.Session(urls, hosts.SessionOptions{})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		attempt := session.Begin(hosts.Open, session.Key())
 		// Here a client asks attempt.Host() to open the session.
 		attempt.Report(hosts.Opened)
@@ -24,7 +24,7 @@ func Example() {
 	for _, s := range pool.Status() {
 		fmt.Println(s.URL, s.Sessions, s.Ejected)
 	}
-	_, err = pool.List([]string{"ftp://three"})
+	_, err := pool.Session([]string{"ftp://three"}, hosts.SessionOptions{})
 	fmt.Println(err)
 	// Output:
 	// http://one:8000 2 false

@@ -7,42 +7,24 @@ import (
 	"strings"
 
 	"vagen/internal/field"
-	"vagen/internal/unmade"
 )
-
-// List is the services that a client may use.
-type List struct {
-	urls  []string
-	hosts []*Host
-}
-
-// URLs returns the addresses. All clients share the slice, which must not be changed.
-func (l *List) URLs() []string { return l.urls }
-
-// Hosts returns the services in the order of the addresses. The slice must not be changed.
-func (l *List) Hosts() []*Host { return l.hosts }
 
 // maxLists limits the lists that are kept for clients to come.
 const maxLists = 256
 
-// List returns the services of base URLs, parsed once for all clients. The errors are those
-// of Check; they have no passwords.
-func (p *Pool) List(urls []string) (*List, error) {
-	if p.byURL == nil {
-		return nil, unmade.Error("hosts.Pool", "New")
-	}
+// list returns the services of base URLs, which all clients share. p.mu must be locked.
+func (p *Pool) list(urls []string) ([]*Host, error) {
 	key := strings.Join(urls, "\n")
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l := p.lists[key]; l != nil {
-		return l, nil
+	if hosts := p.lists[key]; hosts != nil {
+		return hosts, nil
 	}
 	if err := Check(urls); err != nil {
 		return nil, err
 	}
 	p.trim()
-	l := &List{urls: slices.Clone(urls)}
-	for _, raw := range l.urls {
+	var hosts []*Host
+	for _, raw := range urls {
+		raw = strings.Clone(raw) // which may be a part of a long text
 		h := p.byURL[raw]
 		if h == nil {
 			u, err := url.Parse(raw)
@@ -52,10 +34,10 @@ func (p *Pool) List(urls []string) (*List, error) {
 			h = &Host{url: u, name: u.Redacted()}
 			p.byURL[raw] = h
 		}
-		l.hosts = append(l.hosts, h)
+		hosts = append(hosts, h)
 	}
-	p.lists[key] = l
-	return l, nil
+	p.lists[key] = hosts
+	return hosts, nil
 }
 
 // trim forgets lists and unused services when there are too many. Clients keep theirs.

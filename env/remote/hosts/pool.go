@@ -39,8 +39,8 @@ type Pool struct {
 	mu     sync.Mutex
 	closed bool
 	byURL  map[string]*Host
-	lists  map[string]*List // by the URLs, one per line
-	next   uint64           // key of the next session without one
+	lists  map[string][]*Host // by the URLs, one per line
+	next   uint64             // key of the next session without one
 }
 
 // Options are the settings of a Pool. Every value is used as written.
@@ -63,7 +63,7 @@ func New(o Options) *Pool {
 	o.EjectAfter = max(o.EjectAfter, 1)
 	o.Pause, o.ProbeTimeout = max(o.Pause, 1), max(o.ProbeTimeout, 1)
 	o.MaxPause = max(o.MaxPause, o.Pause)
-	p := &Pool{o: o, byURL: map[string]*Host{}, lists: map[string]*List{}, next: o.FirstKey}
+	p := &Pool{o: o, byURL: map[string]*Host{}, lists: map[string][]*Host{}, next: o.FirstKey}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }
@@ -117,9 +117,9 @@ func (p *Pool) choose(s *Session, key uint64, not *Host) *Host {
 		return a.load() < b.load()
 	}
 	var best *Host
-	n, now := uint64(len(s.list.hosts)), time.Now()
+	n, now := uint64(len(s.hosts)), time.Now()
 	for i := range n {
-		h := s.list.hosts[(key%n+i)%n]
+		h := s.hosts[(key%n+i)%n]
 		if better(h, best) {
 			best = h
 		}
@@ -189,11 +189,11 @@ func (p *Pool) lost(s *Session, h *Host, r Result) {
 	}
 }
 
-// gone reports whether a service is ejected and another one of the list is not.
-func (p *Pool) gone(l *List, h *Host) bool {
+// gone reports whether a session's service is ejected and another one that the session may use is not.
+func (p *Pool) gone(s *Session, h *Host) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return h != nil && h.ejected && slices.ContainsFunc(l.hosts, func(o *Host) bool { return !o.ejected })
+	return h != nil && h.ejected && slices.ContainsFunc(s.hosts, func(o *Host) bool { return !o.ejected })
 }
 
 func (p *Pool) pause(h *Host) {

@@ -12,7 +12,7 @@ import (
 func TestListsThatChangeDoNotAccumulate(t *testing.T) {
 	p := New(DefaultOptions())
 	for i := range 3 * maxLists {
-		_, err := p.List([]string{fmt.Sprintf("http://host%d", i)})
+		_, err := p.Session([]string{fmt.Sprintf("http://host%d", i)}, SessionOptions{})
 		require.NoError(t, err)
 	}
 	require.LessOrEqual(t, len(p.lists), maxLists)
@@ -22,9 +22,8 @@ func TestListsThatChangeDoNotAccumulate(t *testing.T) {
 // TestAServiceIsReadmittedWithoutAProbe: a session that has none cannot ask, but an answer readmits it.
 func TestAServiceIsReadmittedWithoutAProbe(t *testing.T) {
 	p := New(Options{})
-	l, err := p.List([]string{"http://a"})
+	s, err := p.Session([]string{"http://a"}, SessionOptions{})
 	require.NoError(t, err)
-	s := p.Session(l, SessionOptions{})
 	for _, result := range []Result{Unreachable, Opened} {
 		time.Sleep(time.Microsecond) // longer than the pause
 		a := s.Begin(Open, 0)
@@ -34,7 +33,7 @@ func TestAServiceIsReadmittedWithoutAProbe(t *testing.T) {
 		require.Equal(t, result == Unreachable, p.Status()[0].Ejected)
 	}
 	require.NoError(t, p.Close())
-	none := p.Session(nil, SessionOptions{}).Begin(Open, 0)
+	none := new(Session).Begin(Open, 0)
 	require.Nil(t, none.Host())
 	none.Report(Silent)
 }
@@ -44,17 +43,17 @@ func TestRequestsHaveTheirAddressAndPath(t *testing.T) {
 		"http://u:p@h:1/base": "http://u:p@h:1/base/call", "http://h": "http://h/call",
 		"https://h/a%2Fb": "https://h/a%2Fb/call",
 	} {
-		l, err := New(DefaultOptions()).List([]string{raw})
+		s, err := New(DefaultOptions()).Session([]string{raw}, SessionOptions{})
 		require.NoError(t, err)
-		r := l.Hosts()[0].Request(t.Context(), http.MethodPost, "/call", []byte("x"))
+		r := s.Hosts()[0].Request(t.Context(), http.MethodPost, "/call", []byte("x"))
 		require.Equal(t, want, r.URL.String())
-		require.Equal(t, raw, l.Hosts()[0].url.String(), "the shared address is unchanged")
+		require.Equal(t, raw, s.Hosts()[0].url.String(), "the shared address is unchanged")
 	}
 }
 
 func TestErrorsOfAddressesHaveNoPasswords(t *testing.T) {
 	for _, raw := range []string{"http://u:secret@h:x", "ftp://u:secret@h", "http://u:secret@h?q", "http://u:secret@%zz"} {
-		_, err := New(DefaultOptions()).List([]string{raw})
+		_, err := New(DefaultOptions()).Session([]string{raw}, SessionOptions{})
 		require.ErrorContains(t, err, "base_urls")
 		require.NotContains(t, err.Error(), "secret")
 	}

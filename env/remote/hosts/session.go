@@ -3,6 +3,9 @@ package hosts
 import (
 	"context"
 	"log/slog"
+
+	"vagen/internal/silent"
+	"vagen/internal/unmade"
 )
 
 // SessionOptions are the settings of a Session.
@@ -19,27 +22,32 @@ type SessionOptions struct {
 
 // Session is the place of one client in a Pool. Its methods must not be called concurrently.
 type Session struct {
-	o    SessionOptions
-	pool *Pool
-	list *List
-	key  uint64
-	host *Host
+	o     SessionOptions
+	pool  *Pool
+	hosts []*Host
+	key   uint64
+	host  *Host
 }
 
-// Session returns a session that is not open yet. Its key is the next one in the order of
-// calls.
-func (p *Pool) Session(l *List, o SessionOptions) *Session {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+// Session returns a session, which is not open yet, at one of the services of base URLs. Its key is the
+// next one in the order of calls. The errors are those of Check; they have no passwords.
+func (p *Pool) Session(urls []string, o SessionOptions) (*Session, error) {
+	if p.byURL == nil {
+		return nil, unmade.Error("hosts.Pool", "New")
 	}
-	if l == nil {
-		l = &List{}
-	}
+	o.Log = silent.Log(o.Log)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	hosts, err := p.list(urls)
+	if err != nil {
+		return nil, err
+	}
 	p.next++
-	return &Session{o: o, pool: p, list: l, key: p.next - 1}
+	return &Session{o: o, pool: p, hosts: hosts, key: p.next - 1}, nil
 }
+
+// Hosts returns the services that the session may use, in the order of the addresses. The slice must not be changed.
+func (s *Session) Hosts() []*Host { return s.hosts }
 
 // Key returns the session's key.
 func (s *Session) Key() uint64 { return s.key }
@@ -48,7 +56,7 @@ func (s *Session) Key() uint64 { return s.key }
 func (s *Session) Host() *Host { return s.host }
 
 // Gone reports whether the session's service is ejected and others are in use.
-func (s *Session) Gone() bool { return s.host != nil && s.pool.gone(s.list, s.host) }
+func (s *Session) Gone() bool { return s.host != nil && s.pool.gone(s, s.host) }
 
 // Leave records that the session has ended.
 func (s *Session) Leave() {
@@ -88,17 +96,17 @@ type Attempt struct {
 	moves int
 }
 
-// Begin chooses the service of a request's first attempt. Open ends the session that was open. With an
-// empty list, and for a zero value, the attempt has no service.
+// Begin chooses the service of a request's first attempt. Open ends the session that was open. That
+// of a zero value has no service.
 func (s *Session) Begin(kind Kind, key uint64) *Attempt {
 	a := &Attempt{s: s, kind: kind, key: key, host: s.host}
 	switch {
-	case s.list == nil:
+	case s.pool == nil:
 	case kind == Open:
 		s.Leave()
 		a.choose(nil)
-	case a.host == nil && len(s.list.hosts) > 0:
-		a.host = s.list.hosts[0]
+	case a.host == nil:
+		a.host = s.hosts[0]
 	}
 	return a
 }
@@ -133,7 +141,7 @@ func (a *Attempt) Report(r Result) {
 // Move changes the service at once if it is ejected, the request may be sent to any, and
 // another one is in use. It reports whether it did.
 func (a *Attempt) Move() bool {
-	if !a.held || a.moves >= len(a.s.list.hosts) || !a.s.pool.gone(a.s.list, a.host) {
+	if !a.held || a.moves >= len(a.s.hosts) || !a.s.pool.gone(a.s, a.host) {
 		return false
 	}
 	a.moves++
@@ -151,7 +159,7 @@ func (a *Attempt) Next() {
 // GiveUp reports whether the session has to be given up, because its service is ejected after
 // all retries there and others are in use.
 func (a *Attempt) GiveUp() bool {
-	return a.host != nil && a.kind == Call && a.here >= a.s.o.FailoverAfter && a.s.pool.gone(a.s.list, a.host)
+	return a.host != nil && a.kind == Call && a.here >= a.s.o.FailoverAfter && a.s.pool.gone(a.s, a.host)
 }
 
 // Succeeded keeps the service for the requests of the session.

@@ -2,7 +2,6 @@ package openenv
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/field"
 	"vagen/internal/jsontext"
 )
 
@@ -46,15 +46,7 @@ func (s schema) property(name string) schema { return fields(fields(s["propertie
 // besides the fixed ones, the answer is its value, or the whole response if its name is response;
 // of other actions it is an object.
 func newMapping(s schema, format, field string, fixed map[string]any) (*mapping, error) {
-	m := &mapping{schema: s, format: format, field: field}
-	raw, err := json.Marshal(fixed)
-	if err == nil {
-		// Integers of YAML become those of JSON.
-		m.fixed, err = jsontext.Tree[map[string]any](string(raw), jsontext.Exact)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("action_fixed: %w", err)
-	}
+	m := &mapping{schema: s, format: format, field: field, fixed: fixed}
 	for name, v := range m.fixed {
 		if err := m.check(s, name, v); err != nil {
 			return nil, fmt.Errorf("action_fixed: %w", err)
@@ -142,32 +134,31 @@ func (m *mapping) describe(name string) string {
 // action reads a response. The error says what is wrong with it, to the model.
 func (m *mapping) action(response string) (map[string]any, error) {
 	m.visits = 0
+	response = strings.ToValidUTF8(response, "\ufffd")
+	given := map[string]any{m.field: response}
+	if m.format != formatWhole {
+		end := strings.LastIndex(response, "</answer>")
+		begin := strings.LastIndex(response[:max(end, 0)], "<answer>")
+		if begin < 0 {
+			return nil, errors.New("the answer must be between <answer> and </answer>")
+		}
+		answer := strings.TrimSpace(response[begin+len("<answer>") : end])
+		if m.format == formatField {
+			given[m.field] = m.parse(m.schema.property(m.field), answer)
+		} else if tree, err := jsontext.Tree[map[string]any](answer, jsontext.Exact); err != nil || tree == nil {
+			return nil, fmt.Errorf("the answer must be a JSON object, found %q", clip(answer))
+		} else {
+			given = tree
+		}
+	}
 	action := map[string]any{}
 	maps.Copy(action, m.fixed)
-	if m.format == formatWhole {
-		action[m.field] = strings.ToValidUTF8(response, "\ufffd")
-		return action, nil
-	}
-	end := strings.LastIndex(response, "</answer>")
-	begin := strings.LastIndex(response[:max(end, 0)], "<answer>")
-	if begin < 0 {
-		return nil, errors.New("the answer must be between <answer> and </answer>")
-	}
-	answer := strings.TrimSpace(strings.ToValidUTF8(response[begin+len("<answer>"):end], "\ufffd"))
-	if m.format == formatField {
-		action[m.field] = m.parse(m.schema.property(m.field), answer)
-		return action, m.check(m.schema, m.field, action[m.field])
-	}
-	given, err := jsontext.Tree[map[string]any](answer, jsontext.Exact)
-	if err != nil || given == nil {
-		return nil, fmt.Errorf("the answer must be a JSON object, found %q", clip(answer))
-	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, fixed := m.fixed[name]; fixed {
 			return nil, fmt.Errorf("field %q: it cannot be chosen", name)
 		}
+		action[name] = given[name]
 	}
-	maps.Copy(action, given)
 	return action, m.valid(m.schema, action)
 }
 
@@ -261,7 +252,7 @@ func (m *mapping) valid(s schema, v any) error {
 	if listed && !slices.ContainsFunc(enum, same) || constant && !same(c) || !typed(s, v) {
 		return wrong()
 	}
-	if f, ok := number(v); ok {
+	if f, ok := (field.Rules{}).Number(v); ok {
 		low, bounded := s["minimum"].(float64)
 		if high, ok := s["maximum"].(float64); ok && f > high || bounded && f < low {
 			return wrong()
@@ -292,7 +283,7 @@ func (m *mapping) valid(s schema, v any) error {
 // typed reports whether a value has one of the schema's types.
 func typed(s schema, v any) bool {
 	kind := "null"
-	f, whole := number(v)
+	f, whole := field.Rules{}.Number(v)
 	if whole {
 		kind, whole = "number", f == math.Trunc(f)
 	}
@@ -308,16 +299,6 @@ func typed(s schema, v any) bool {
 	}
 	all := texts(s["type"]) // none is any
 	return len(all) == 0 || slices.Contains(all, kind) || whole && slices.Contains(all, "integer")
-}
-
-// number returns the value of a number, see jsontext.Exact; that of a large integer may be infinite.
-func number(v any) (f float64, ok bool) {
-	if n, large := v.(json.Number); large {
-		f, _ = n.Float64()
-		return f, true
-	}
-	f, ok = v.(float64)
-	return f, ok
 }
 
 // texts returns a text, or those of a list.

@@ -12,8 +12,11 @@ import (
 	"github.com/coder/websocket"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
 	"vagen/env/remote"
 	"vagen/env/remote/hosts"
+	"vagen/env/remote/internal/wire"
+	"vagen/internal/transport"
 	"vagen/internal/unmade"
 	"vagen/reward"
 )
@@ -42,9 +45,9 @@ type Client struct {
 	images  []path
 	success path
 
-	ready  bool // an episode is being played
-	closed bool
-	last   env.Observation
+	calls calls.Guard
+	ready bool // an episode is being played
+	last  env.Observation
 }
 
 var _ env.Env = (*Client)(nil)
@@ -95,11 +98,11 @@ func (c *Client) Reset(ctx context.Context, seed int64) (o env.Observation, err 
 
 // Step plays one turn.
 func (c *Client) Step(ctx context.Context, response string) (out env.Outcome, err error) {
-	if err := c.usable(ctx); err != nil {
-		return out, err
+	if err = c.usable(ctx); err == nil {
+		err = c.calls.Step(ctx, c.ready)
 	}
-	if !c.ready {
-		return out, fmt.Errorf("openenv: step: %w", remote.ErrNotReset)
+	if err != nil {
+		return out, err
 	}
 	action, err := c.mapping.action(response)
 	if err != nil {
@@ -125,11 +128,16 @@ func (c *Client) Step(ctx context.Context, response string) (out env.Outcome, er
 	return out, nil
 }
 
+// maxReason limits what the model is shown of the reason why its response is no action, in bytes: a schema may list
+// many values.
+const maxReason = 2000
+
 // invalid is the outcome of a response that is no action.
 func (c *Client) invalid(response string, why error) env.Outcome {
 	out := env.Outcome{Observation: c.last, Response: reward.Response{Raw: response}}
 	out.Turn = env.Metrics{"action_is_valid": 0}
-	out.Observation.Text = "The answer is not a valid action: " + env.WithoutMarks(why.Error()) + ".\n" + c.last.Text
+	reason := env.WithoutMarks(transport.Clip(why.Error(), maxReason))
+	out.Observation.Text = "The answer is not a valid action: " + reason + ".\n" + c.last.Text
 	out.Reward = paid("invalid", c.o.InvalidReward)
 	return out
 }
@@ -144,7 +152,7 @@ func paid(name string, value float64) reward.Parts {
 
 // Close ends the session.
 func (c *Client) Close() error {
-	c.closed = true
+	defer c.calls.Close()
 	if c.conn != nil {
 		// The frame close gets no answer. A server that has ended the session needs none.
 		ctx, cancel := context.WithTimeout(context.Background(), closing)
@@ -157,15 +165,10 @@ func (c *Client) Close() error {
 
 // usable returns an error if the client is closed or ctx has ended.
 func (c *Client) usable(ctx context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("openenv: %w", context.Cause(ctx))
-	case c.session == nil:
+	if c.session == nil {
 		return unmade.Error("openenv.Client", "FromConfig")
-	case c.closed:
-		return fmt.Errorf("openenv: %w", remote.ErrClosed)
 	}
-	return nil
+	return c.calls.Open(ctx)
 }
 
 // answered is the data of an observation.
@@ -219,24 +222,17 @@ func (c *Client) outcome(a *answered) (out env.Outcome, err error) {
 	if out.Observation, err = c.observe(a); err != nil {
 		return out, err
 	}
-	var pay float64
-	switch r := a.Reward.(type) {
-	case nil:
+	pay, ok := wire.Float(a.Reward)
+	if a.Reward == nil {
 		if c.o.NullReward == nil {
 			return out, fmt.Errorf("%w: the reward is null; the option null_reward says what that is worth", remote.ErrProtocol)
 		}
-		pay = *c.o.NullReward
-	case float64:
-		pay = r
-	case bool:
-		if r {
-			pay = 1
-		}
-	default:
-		return out, fmt.Errorf("%w: the reward must be a number, found %s", remote.ErrProtocol, clip(text(r)))
+		pay, ok = *c.o.NullReward, true
+	}
+	if !ok {
+		return out, fmt.Errorf("%w: the reward must be a number, found %s", remote.ErrProtocol, clip(text(a.Reward)))
 	}
 	out.Reward = paid("reward", pay)
-	var ok bool
 	if out.Done, ok = a.Done.(bool); !ok {
 		return out, fmt.Errorf("%w: done must be true or false, found %s", remote.ErrProtocol, clip(text(a.Done)))
 	}
@@ -245,19 +241,9 @@ func (c *Client) outcome(a *answered) (out env.Outcome, err error) {
 		out.Success = values[0] != false && values[0] != 0.0 && values[0] != ""
 	}
 	meta := fields(a.Observation["metadata"])
-	out.Turn, out.Trajectory = metrics(meta["turn_metrics"]), metrics(meta["traj_metrics"])
+	out.Turn, out.Trajectory = wire.Metrics(meta["turn_metrics"]), wire.Metrics(meta["traj_metrics"])
 	if _, told := out.Turn["action_is_valid"]; !told {
 		out.Turn["action_is_valid"] = 1
 	}
 	return out, nil
-}
-
-func metrics(v any) env.Metrics {
-	m := env.Metrics{}
-	for name, v := range fields(v) {
-		if f, ok := v.(float64); ok {
-			m[name] = f
-		}
-	}
-	return m
 }

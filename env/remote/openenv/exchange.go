@@ -22,7 +22,7 @@ import (
 	"vagen/internal/transport"
 )
 
-// closing limits how long Close takes.
+// closing limits how long Close of a client takes, and that of a server once its context has ended.
 const closing = time.Second
 
 // pauses are the delays before further attempts to open a session.
@@ -50,10 +50,10 @@ func (f *fault) Unwrap() error {
 // reason is the server's message with the fields that it names.
 func (f *fault) reason() error {
 	all := []string{clip(f.Message)}
-	for _, p := range f.Errors {
+	for _, p := range f.Errors[:min(len(f.Errors), maxProblems)] {
 		all = append(all, clip(p.String()))
 	}
-	return errors.New(strings.Join(all[:min(len(all), 8)], "; "))
+	return errors.New(strings.Join(all, "; "))
 }
 
 // drop ends a session that cannot be continued.

@@ -26,7 +26,8 @@ func (in incoming) done() {
 	}
 }
 
-// large says how frames of more than slots.SmallBody bytes are read: in a slot, while the context lasts, within a time.
+// large says how long frames are read: those of more than keepBuffer bytes within a time, those of more than
+// slots.SmallBody in a slot, too, which is waited for while the context lasts.
 type large struct {
 	context.Context
 	slots  slots.Slots
@@ -93,8 +94,7 @@ func (r *frameReader) read() incoming {
 	var in incoming
 	var from io.Reader
 	if in.kind, from, in.err = r.conn.Reader(context.Background()); in.err == nil {
-		r.begin = io.LimitedReader{R: from, N: slots.SmallBody}
-		_, in.err = b.ReadFrom(&r.begin)
+		in.err = r.part(b, from, keepBuffer)
 	}
 	if in.err == nil && r.begin.N == 0 {
 		in.free, in.err = r.readLarge(b, from)
@@ -106,13 +106,26 @@ func (r *frameReader) read() incoming {
 	return in
 }
 
+// part reads at most n bytes of a frame; there are more only if r.begin.N is 0.
+func (r *frameReader) part(b *bytes.Buffer, from io.Reader, n int64) error {
+	r.begin = io.LimitedReader{R: from, N: n}
+	_, err := b.ReadFrom(&r.begin)
+	return err
+}
+
 // readLarge reads the rest of a frame that may be large.
 func (r *frameReader) readLarge(b *bytes.Buffer, from io.Reader) (free func(), err error) {
 	if r.large != nil {
+		late := time.AfterFunc(r.large.within, func() { _ = r.conn.CloseNow() })
+		defer late.Stop()
+		if err = r.part(b, from, slots.SmallBody-keepBuffer); err != nil || r.begin.N > 0 {
+			return nil, err
+		}
+		late.Stop()
 		if free, err = r.large.slots.Enter(r.large); err != nil {
 			return nil, err
 		}
-		defer time.AfterFunc(r.large.within, func() { _ = r.conn.CloseNow() }).Stop()
+		late.Reset(r.large.within)
 	}
 	_, err = b.ReadFrom(from)
 	return free, err

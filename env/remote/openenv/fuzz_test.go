@@ -23,7 +23,7 @@ func FuzzRequest(f *testing.F) {
 			require.Nil(t, bad)
 			require.Equal(t, request{kind: "step", data: m.data, response: response}, m)
 		}
-		_, err := json.Marshal([]any{bad, answerMCP(m.data)})
+		_, err := json.Marshal([]any{bad, answerMCP(m.data, nil)})
 		require.NoError(t, err)
 	})
 }

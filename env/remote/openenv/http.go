@@ -18,9 +18,10 @@ func (s *Server) route() {
 			s.reply(w, http.StatusMethodNotAllowed, refusal{"Method Not Allowed"})
 		})
 	}
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		s.reply(w, http.StatusNotFound, refusal{"Not Found"})
-	})
+	always := func(status int, v any) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { s.reply(w, status, v) }
+	}
+	s.mux.HandleFunc("/", always(http.StatusNotFound, refusal{"Not Found"}))
 	s.mux.HandleFunc("/{env}/{tasks}", func(w http.ResponseWriter, r *http.Request) {
 		if name := r.PathValue("env"); name != s.hosted.Name {
 			s.reply(w, http.StatusNotFound, refusal{fmt.Sprintf("unknown environment '%s'", clip(name))})
@@ -38,15 +39,15 @@ func (s *Server) route() {
 		"/state":             map[string]any{"episode_id": nil, "step_count": 0},
 		"/list_environments": []string{s.hosted.Name},
 	} {
-		handle("GET", path, func(w http.ResponseWriter, _ *http.Request) { s.reply(w, http.StatusOK, v) })
+		handle("GET", path, always(http.StatusOK, v))
 	}
 	handle("GET", "/openenv.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		s.begin(w, http.StatusOK, "application/yaml")
 		fmt.Fprintf(w, manifest, s.hosted.Name)
 	})
-	handle("POST", "/mcp", s.posted(func(raw []byte) (int, any) { return http.StatusOK, answerMCP(raw) }))
-	handle("POST", "/reset", s.posted(func(raw []byte) (int, any) {
-		q, bad := parseReset(raw)
+	handle("POST", "/mcp", s.posted(func(v any, err error) (int, any) { return http.StatusOK, answerMCP(v, err) }))
+	handle("POST", "/reset", s.posted(func(v any, _ error) (int, any) {
+		q, bad := parseReset(v)
 		return s.once(bad, func(one *session) (any, error) { return one.reset(q) })
 	}))
 	handle("POST", "/step", s.posted(s.stepOnce))
@@ -97,8 +98,9 @@ type refusal struct {
 	Detail any `json:"detail"`
 }
 
-// posted reads a request's body within the limit and answers with what f returns for it.
-func (s *Server) posted(f func(raw []byte) (status int, v any)) http.HandlerFunc {
+// posted reads a request's body within the limit, and answers with what f returns for it: its JSON, null for an empty
+// body, and the text of one that is no JSON, with the error.
+func (s *Server) posted(f func(v any, err error) (status int, answer any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		raw, leave, err := s.bodies.ReadBody(w, r, s.o.Limits.Body, s.o.ReadTimeout)
 		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
@@ -108,19 +110,23 @@ func (s *Server) posted(f func(raw []byte) (status int, v any)) http.HandlerFunc
 		} else if err != nil {
 			return // the client has disconnected
 		}
-		defer leave()
-		status, v := f(raw)
-		s.reply(w, status, v)
+		v, err := read(raw)
+		if err != nil && len(raw) > 0 {
+			v = string(raw)
+		}
+		leave()
+		status, answer := f(v, err)
+		s.reply(w, status, answer)
 	}
 }
 
 // stepOnce plays one turn of a new episode, because HTTP has no sessions.
-func (s *Server) stepOnce(raw []byte) (int, any) {
-	o, bad := parseObject(raw, "action")
+func (s *Server) stepOnce(v any, _ error) (int, any) {
+	o, bad := parseObject(v, "action")
 	action, ok := o["action"]
 	var response string
 	if bad == nil && !ok {
-		bad = []problem{wrong("missing", "action", raw)}
+		bad = []problem{wrong("missing", "action", v)}
 	} else if bad == nil {
 		response, bad = parseAction(action)
 	}
@@ -149,7 +155,7 @@ func (s *Server) once(bad []problem, f func(*session) (any, error)) (int, any) {
 	defer one.free()
 	var err error
 	var v any
-	if one.env, err = guarded(one, one.make); err == nil {
+	if one.env, err = guarded(one, s.hosted.open); err == nil {
 		v, err = f(one)
 	}
 	if err != nil {

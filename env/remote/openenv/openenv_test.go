@@ -418,7 +418,7 @@ func TestAlternativesOfAlternativesTakeNoTime(t *testing.T) {
 
 // TestLargeIDsComeBack of requests of JSON-RPC.
 func TestLargeIDsComeBack(t *testing.T) {
-	raw, err := json.Marshal(answerMCP([]byte(`{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/list"}`)))
+	raw, err := json.Marshal(answerMCP(read([]byte(`{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/list"}`))))
 	require.NoError(t, err)
 	require.Contains(t, string(raw), `"id":9007199254740993`)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
 	"vagen/env/remote/hosts"
 	"vagen/internal/field"
 )
@@ -94,7 +95,7 @@ func Factory() env.Factory {
 func newClient(o settings, known *sync.Map) (*Client, error) {
 	f := field.Options("openenv", nil)
 	f.Struct(&o, "option")
-	c := &Client{o: o, known: known}
+	c := &Client{o: o, known: known, calls: calls.Guard{Env: "openenv"}}
 	var err error
 	if c.text, err = parseTemplate(o.Text); err != nil {
 		f.Bad("text", "%v", err)
@@ -112,17 +113,12 @@ func newClient(o settings, known *sync.Map) (*Client, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	pool := hosts.Process()
 	urls, err := hosts.Addresses(o.BaseURLs, "")
 	if err != nil {
 		return nil, err
 	}
-	list, err := pool.List(urls)
-	if err != nil {
-		return nil, err
-	}
-	c.session = pool.Session(list, hosts.SessionOptions{Probe: c.probe})
-	return c, nil
+	c.session, err = hosts.Process().Session(urls, hosts.SessionOptions{Probe: c.probe})
+	return c, err
 }
 
 // served is what a server says about its environment.

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"image"
-	"slices"
 	"strings"
 
 	"vagen/env/remote"
@@ -39,8 +38,7 @@ func (g *gallery) add(v any) error {
 	case map[string]any:
 		return g.add(v["data"])
 	case []any:
-		dims := shape(v)
-		if len(dims) < 2 || len(dims) > 2 && !slices.Contains(channels, dims[2]) {
+		if wire.Shape(v) == nil {
 			for _, x := range v {
 				if err := g.add(x); err != nil {
 					return err
@@ -48,7 +46,7 @@ func (g *gallery) add(v any) error {
 			}
 			return nil
 		}
-		img, err = wire.ImageOf(map[string]any{"dtype": "uint8", "shape": dims, "data": v}, &g.pixels)
+		img, err = wire.ImageOf(v, &g.pixels)
 	case nil:
 		return nil
 	default:
@@ -59,21 +57,3 @@ func (g *gallery) add(v any) error {
 	}
 	return err
 }
-
-// shape returns the lengths of the first elements of nested lists of numbers; nil for other lists.
-func shape(v any) (dims []any) {
-	for len(dims) < 3 {
-		list := elements(v)
-		if len(list) == 0 {
-			break
-		}
-		dims, v = append(dims, int64(len(list))), list[0]
-	}
-	if _, number := v.(float64); !number {
-		return nil
-	}
-	return dims
-}
-
-// channels are the numbers of channels that a picture may have.
-var channels = []any{int64(1), int64(3), int64(4)}

@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
+	"vagen/env/remote/internal/pyjson"
+	"vagen/internal/field"
 	"vagen/internal/jsontext"
 	"vagen/internal/transport"
 )
@@ -49,7 +52,7 @@ func (p problem) String() string {
 // request is a frame of a client.
 type request struct {
 	kind     string
-	data     json.RawMessage
+	data     any // of mcp
 	reset    resetRequest
 	response string
 }
@@ -59,24 +62,34 @@ type resetRequest struct {
 	episode string
 }
 
-type object = map[string]json.RawMessage
-
-// maxInput limits the copy of a value in an error.
-const maxInput = 200
+// Limits on what of a request is repeated in an answer or kept: bytes of a value, and wrong fields; and bytes of the id
+// of an episode.
+const (
+	maxInput    = 200
+	maxProblems = 8
+	maxEpisode  = 1000
+)
 
 // wants are the texts of problems by their types.
 var wants = map[string]string{
 	"missing": "Field required", "extra_forbidden": "Extra inputs are not permitted",
 	"string_type": "Input should be a valid string", "dict_type": "Input should be a valid dictionary",
-	"int_parsing": "Input should be a valid integer from 0 to 9223372036854775807",
+	"int_parsing":     "Input should be a valid integer from 0 to 9223372036854775807",
+	"string_too_long": fmt.Sprintf("String should have at most %d bytes", maxEpisode),
 }
 
-func wrong(kind, name string, in json.RawMessage) problem {
-	p := problem{kind, []any{name}, wants[kind], in}
-	if len(in) > maxInput {
-		p.Input = clip(string(in))
+func wrong(kind, name string, in any) problem {
+	return problem{kind, []any{clip(name)}, wants[kind], repeated(in)}
+}
+
+// repeated is a value of a request in an answer: one that is long, or that JSON cannot express, is the beginning of its
+// text.
+func repeated(v any) any {
+	text, _ := pyjson.Append(nil, v, pyjson.Plain) // what was read can be written
+	if len(text) > maxInput || !json.Valid(text) {
+		return clip(string(text))
 	}
-	return p
+	return v
 }
 
 // stepTokens are what a step has before its response if it has nothing else.
@@ -108,122 +121,130 @@ func parse(raw []byte) (request, *fault) {
 	return parseAny(raw)
 }
 
-func parseAny(raw []byte) (request, *fault) {
-	var m request
-	var o object
-	switch err := json.Unmarshal(raw, &o); {
-	case err != nil && !json.Valid(raw):
+func parseAny(raw []byte) (m request, refused *fault) {
+	v, err := read(raw)
+	o, isObject := v.(map[string]any)
+	switch {
+	case err != nil:
 		return m, &fault{Code: invalidJSON, Message: "Invalid JSON: " + err.Error()}
-	case o == nil:
+	case !isObject:
 		return m, &fault{Code: sessionError, Message: "a message must be an object, found " + clip(string(raw))}
 	}
-	m.kind, _ = jsontext.Text(o["type"])
+	m.kind, _ = o["type"].(string)
 	if !slices.Contains([]string{"reset", "step", "state", "mcp", "close"}, m.kind) {
 		return m, &fault{Code: unknownType, Message: "Unknown message type: " + clip(m.kind)}
 	}
-	m.data = o["data"]
-	var bad []problem
-	takes := m.kind != "state" && m.kind != "close"
-	for _, name := range slices.Sorted(maps.Keys(o)) {
-		if name != "type" && (name != "data" || !takes) {
-			bad = append(bad, wrong("extra_forbidden", name, o[name]))
-		}
+	data, given := o["data"]
+	known := []string{"type", "data"}
+	if m.kind == "state" || m.kind == "close" {
+		known = known[:1]
 	}
-	if m.data == nil && (m.kind == "step" || m.kind == "mcp") {
-		bad = append(bad, wrong("missing", "data", raw))
+	bad := extra(o, known...)
+	if !given && (m.kind == "step" || m.kind == "mcp") {
+		bad = append(bad, wrong("missing", "data", o))
 	}
-	if len(bad) == 0 {
+	if bad == nil {
 		switch m.kind {
 		case "reset":
-			m.reset, bad = parseReset(m.data)
+			m.reset, bad = parseReset(data)
 		case "step":
-			m.response, bad = parseAction(m.data)
+			m.response, bad = parseAction(data)
+		case "mcp":
+			m.data = data
 		}
 	}
-	if len(bad) > 0 {
+	if bad != nil {
 		return m, &fault{Code: validationError, Message: "Invalid message", Errors: bad}
 	}
 	return m, nil
 }
 
-// parseObject reads an object, empty for null.
-func parseObject(raw json.RawMessage, name string) (object, []problem) {
-	var o object
-	if len(raw) == 0 {
-		return nil, nil
+// read decodes JSON. Bytes that are not UTF-8 are U+FFFD.
+func read(raw []byte) (any, error) {
+	if !utf8.Valid(raw) {
+		raw = []byte(string([]rune(string(raw))))
 	}
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return nil, []problem{wrong("dict_type", name, raw)}
+	return pyjson.Parse(raw)
+}
+
+// extra lists the first fields of an object that are not known.
+func extra(o map[string]any, known ...string) (bad []problem) {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		if !slices.Contains(known, name) && len(bad) < maxProblems {
+			bad = append(bad, wrong("extra_forbidden", name, o[name]))
+		}
+	}
+	return bad
+}
+
+// parseObject reads an object, empty for null.
+func parseObject(v any, name string) (map[string]any, []problem) {
+	o, ok := v.(map[string]any)
+	if !ok && v != nil {
+		return nil, []problem{wrong("dict_type", name, v)}
 	}
 	return o, nil
 }
 
 // parseReset reads the data of a reset. Unknown fields are ignored, as in 0.10.0.
-func parseReset(raw json.RawMessage) (r resetRequest, bad []problem) {
-	o, bad := parseObject(raw, "data")
-	if v := o["seed"]; present(v) {
-		digits, ok := jsontext.Text(v)
-		if !ok {
-			digits = strings.TrimSuffix(string(v), ".0")
+func parseReset(data any) (r resetRequest, bad []problem) {
+	o, bad := parseObject(data, "data")
+	if v := o["seed"]; v != nil {
+		n, ok := field.Rules{}.Whole(v)
+		if digits, isText := v.(string); isText {
+			var err error
+			n, err = strconv.ParseInt(digits, 10, 64)
+			ok = err == nil
 		}
-		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil || n < 0 {
+		if !ok || n < 0 {
 			bad = append(bad, wrong("int_parsing", "seed", v))
 		}
 		r.seed = &n
 	}
-	if v := o["episode_id"]; present(v) && json.Unmarshal(v, &r.episode) != nil {
-		bad = append(bad, wrong("string_type", "episode_id", v))
+	if v := o["episode_id"]; v != nil {
+		var ok bool
+		if r.episode, ok = v.(string); !ok {
+			bad = append(bad, wrong("string_type", "episode_id", v))
+		} else if len(r.episode) > maxEpisode { // a session keeps it
+			bad = append(bad, wrong("string_too_long", "episode_id", v))
+		}
 	}
 	return r, bad
 }
 
 // parseAction reads an action.
-func parseAction(raw json.RawMessage) (response string, bad []problem) {
-	o, bad := parseObject(raw, "data")
+func parseAction(data any) (response string, bad []problem) {
+	o, bad := parseObject(data, "data")
 	if bad != nil {
 		return "", bad
 	}
 	v, given := o["response"]
-	response, ok := jsontext.Text(v)
+	response, ok := v.(string)
 	if !given {
-		bad = append(bad, wrong("missing", "response", raw))
+		bad = append(bad, wrong("missing", "response", data))
 	} else if !ok {
 		bad = append(bad, wrong("string_type", "response", v))
 	}
-	for _, name := range slices.Sorted(maps.Keys(o)) {
-		switch v := o[name]; name {
-		case "response":
-		case "metadata":
-			if m := (object)(nil); json.Unmarshal(v, &m) != nil || m == nil {
-				bad = append(bad, wrong("dict_type", name, v))
-			}
-		default:
-			bad = append(bad, wrong("extra_forbidden", name, v))
-		}
+	if m, given := o["metadata"]; given && fields(m) == nil {
+		bad = append(bad, wrong("dict_type", "metadata", m))
 	}
-	return response, bad
+	return response, append(bad, extra(o, "response", "metadata")...)
 }
 
 // clip shortens text for messages.
 func clip(s string) string { return transport.Clip(s, maxInput) }
 
-func present(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
-
-// answerMCP answers a request of JSON-RPC: the environments have no tools.
-func answerMCP(raw []byte) map[string]any {
+// answerMCP answers a request of JSON-RPC, as read returns it: the environments have no tools.
+func answerMCP(v any, err error) map[string]any {
 	code, message := -32603, "Environment does not support MCP"
-	var q struct {
-		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Method  string          `json:"method"`
+	q := fields(v)
+	method, _ := q["method"].(string)
+	switch {
+	case err != nil:
+		code, message = -32700, "Parse error"
+	case q["jsonrpc"] != "2.0" || method == "":
+		code, message = -32600, "Invalid request: jsonrpc must be 2.0 and method a name"
 	}
-	switch err := json.Unmarshal(raw, &q); {
-	case err != nil && !json.Valid(raw):
-		code, message, q.ID = -32700, "Parse error", nil
-	case err != nil || q.JSONRPC != "2.0" || q.Method == "":
-		code, message, q.ID = -32600, "Invalid request: jsonrpc must be 2.0 and method a name", nil
-	}
-	return map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": map[string]any{"code": code, "message": message,
-		"data": nil}}
+	return map[string]any{"jsonrpc": "2.0", "id": repeated(q["id"]),
+		"error": map[string]any{"code": code, "message": message, "data": nil}}
 }

@@ -8,12 +8,13 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/coder/websocket"
 
 	"vagen/env"
 	"vagen/env/remote"
+	"vagen/internal/clock"
+	"vagen/internal/silent"
 	"vagen/internal/slots"
 	"vagen/internal/unmade"
 )
@@ -22,6 +23,14 @@ import (
 type Hosted struct {
 	Name, About string
 	Make        env.Factory // makes the environment of each session, without options
+}
+
+func (h *Hosted) open() (env.Env, error) {
+	e, err := h.Make(nil)
+	if err == nil && e == nil {
+		err = errors.New("Hosted.Make returned no environment")
+	}
+	return e, err
 }
 
 // Server hosts an environment for clients of OpenEnv. It is a remote.Protocol, and safe for
@@ -49,17 +58,11 @@ var _ remote.Protocol = (*Server)(nil)
 // it uses MaxSessions, SessionTimeout, CallTimeout, ReadTimeout, WriteTimeout, Hosts, Images,
 // Limits.Body, Seed and Log.
 func NewServer(h Hosted, o remote.ServerOptions) (*Server, error) {
-	s := &Server{hosted: h, o: o, log: o.Log, bodies: slots.ForBodies()}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s := &Server{hosted: h, o: o, log: silent.Log(o.Log), bodies: slots.ForBodies()}
 	if h.Make == nil {
 		return nil, errors.New("openenv: Hosted.Make is nil, must make the environment")
 	}
-	e, err := h.Make(nil)
-	if err == nil && e == nil {
-		err = errors.New("Hosted.Make returned no environment")
-	}
+	e, err := h.open()
 	if err != nil {
 		return nil, fmt.Errorf("openenv: %w", err)
 	}
@@ -99,24 +102,17 @@ func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.quit()
 	s.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		s.work.Wait()
-		close(done)
-	}()
 	defer s.stop()
-	select {
-	case <-done:
+	if clock.Join(ctx, &s.work) == nil {
 		return nil
-	case <-ctx.Done():
 	}
 	s.stop()
-	select {
-	case <-done:
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	if clock.Join(late, &s.work) == nil {
 		return nil
-	case <-time.After(time.Second):
-		return fmt.Errorf("openenv: close: %d sessions are still busy: %w", s.Sessions(), context.Cause(ctx))
 	}
+	return fmt.Errorf("openenv: close: %d sessions are still busy: %w", s.Sessions(), context.Cause(ctx))
 }
 
 // reserve counts a session. The error is for its client.
@@ -166,7 +162,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	one.in = readFrames(c, &large{one.idle, s.bodies, s.o.ReadTimeout})
-	if one.env, err = guarded(one, one.make); err != nil {
+	if one.env, err = guarded(one, s.hosted.open); err != nil {
 		one.refuse(&fault{Code: factoryError, Message: err.Error()})
 		return
 	}

@@ -3,7 +3,6 @@ package openenv
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -183,7 +182,7 @@ func (one *session) answer(m request, bad *fault) (answer *frame, end bool) {
 	case "state":
 		return &frame{"state", map[string]any{"episode_id": one.episode, "step_count": one.steps}}, false
 	case "mcp":
-		return &frame{"mcp", answerMCP(m.data)}, false
+		return &frame{"mcp", answerMCP(m.data, nil)}, false
 	case "reset":
 		data, err = one.reset(m.reset)
 	default:
@@ -237,13 +236,4 @@ func guarded[T any](one *session, f func() (T, error)) (v T, err error) {
 		}
 	}()
 	return f()
-}
-
-// make makes the environment.
-func (one *session) make() (env.Env, error) {
-	e, err := one.s.hosted.Make(nil)
-	if err == nil && e == nil {
-		err = errors.New("the factory returned no environment")
-	}
-	return e, err
 }

@@ -1,11 +1,12 @@
 package pyjson
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
-	"unicode/utf16"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -44,23 +45,10 @@ func Parse(data []byte) (any, error) {
 	return v, nil
 }
 
-// Member returns the text of an object's member with the given name, the last one if
-// there are several, without keeping other values. ok is false if data is not an
-// object, the member is missing or not a text, or the JSON is malformed, for which
-// Parse returns the error.
-func Member(data []byte, name string) (text string, ok bool) {
-	r := reader{data: data, only: name}
-	v, err := r.value(0)
-	members, _ := v.(map[string]any)
-	text, ok = members[name].(string)
-	return text, ok && err == nil
-}
-
 type reader struct {
 	data   []byte
 	at     int
-	values int    // read so far
-	only   string // the member of the whole that is kept; "" keeps all values
+	values int // read so far
 }
 
 func (r *reader) fail(what string) error {
@@ -106,7 +94,7 @@ var keywords = []struct {
 
 func (r *reader) value(depth int) (any, error) {
 	r.space()
-	if r.values++; r.values > MaxValues && r.only == "" {
+	if r.values++; r.values > MaxValues {
 		return nil, ErrLimit
 	}
 	switch c := r.peek(); {
@@ -128,195 +116,94 @@ func (r *reader) value(depth int) (any, error) {
 }
 
 func (r *reader) object(depth int) (any, error) {
-	r.at++
 	members := make(map[string]any)
-	if r.space(); r.skipIf("}") {
-		return members, nil
-	}
-	for {
+	err := r.items("}", "object", func() error {
 		r.space()
 		if r.peek() != '"' {
-			return nil, r.fail("a quoted name is needed")
+			return r.fail("a quoted name is needed")
 		}
 		name, err := r.text()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if r.space(); !r.skipIf(":") {
-			return nil, r.fail("a colon is needed")
+			return r.fail("a colon is needed")
 		}
-		v, err := r.value(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		if r.only == "" || depth == 0 && name == r.only {
-			members[name] = v
-		}
-		if r.space(); r.skipIf("}") {
-			return members, nil
-		}
-		if !r.skipIf(",") {
-			return nil, r.fail("a comma or the end of the object is needed")
-		}
-	}
+		members[name], err = r.value(depth + 1)
+		return err
+	})
+	return members, err
 }
 
 func (r *reader) list(depth int) (any, error) {
-	r.at++
 	values := []any{}
-	if r.space(); r.skipIf("]") {
-		return values, nil
+	err := r.items("]", "list", func() error {
+		v, err := r.value(depth + 1)
+		values = append(values, v)
+		return err
+	})
+	return values, err
+}
+
+// items reads what stands between commas, up to the end of an object or a list.
+func (r *reader) items(end, of string, item func() error) error {
+	r.at++
+	if r.space(); r.skipIf(end) {
+		return nil
 	}
 	for {
-		v, err := r.value(depth + 1)
-		if err != nil {
-			return nil, err
+		if err := item(); err != nil {
+			return err
 		}
-		if r.only == "" {
-			values = append(values, v)
-		}
-		if r.space(); r.skipIf("]") {
-			return values, nil
+		if r.space(); r.skipIf(end) {
+			return nil
 		}
 		if !r.skipIf(",") {
-			return nil, r.fail("a comma or the end of the list is needed")
+			return r.fail("a comma or the end of the " + of + " is needed")
 		}
 	}
 }
 
-// number reads an optional sign, digits without leading zeros, and optionally a
-// fraction and an exponent.
 func (r *reader) number() (any, error) {
-	start, whole := r.at, true
-	r.skipIf("-")
-	switch c := r.peek(); {
-	case c == '0':
+	start := r.at
+	for strings.IndexByte("+-.0123456789eE", r.peek()) >= 0 {
 		r.at++
-	case '1' <= c && c <= '9':
-		r.digits()
-	default:
+	}
+	if !json.Valid(r.data[start:r.at]) {
 		r.at = start
 		return nil, r.fail("a value is needed")
 	}
-	if mark := r.at; r.skipIf(".") {
-		if r.digits() == 0 {
-			r.at = mark
-			return nil, r.fail("a fraction needs digits")
-		}
-		whole = false
-	}
-	if mark := r.at; r.skipIf("e") || r.skipIf("E") {
-		if !r.skipIf("+") {
-			r.skipIf("-")
-		}
-		if r.digits() == 0 {
-			r.at = mark
-			return nil, r.fail("an exponent needs digits")
-		}
-		whole = false
-	}
 	text := string(r.data[start:r.at])
-	if whole {
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return i, nil
-		}
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return i, nil
 	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) { // a number that is too large is infinite, as in Python
-		return nil, r.fail("bad number " + text)
-	}
+	f, _ := strconv.ParseFloat(text, 64) // a number that is too large is infinite, as in Python
 	return f, nil
 }
 
-func (r *reader) digits() (n int) {
-	for c := r.peek(); '0' <= c && c <= '9'; c = r.peek() {
-		r.at++
-		n++
-	}
-	return n
-}
-
 func (r *reader) text() (string, error) {
-	r.at++
 	start := r.at
-	for r.at < len(r.data) { // most texts have no escapes
+	escaped := false
+	for r.at++; r.at < len(r.data); r.at++ {
 		switch c := r.data[r.at]; {
+		case c == '"' && !escaped: // most texts have no escapes
+			r.at++
+			return string(r.data[start+1 : r.at-1]), nil
 		case c == '"':
 			r.at++
-			return string(r.data[start : r.at-1]), nil
-		case c == '\\':
-			return r.escaped(append(make([]byte, 0, 2*(r.at-start)+16), r.data[start:r.at]...))
-		case c < ' ':
-			return "", r.fail("a control character in a text")
-		}
-		r.at++
-	}
-	return "", r.fail("a text does not end")
-}
-
-// escaped reads the rest of a string after its first escape; dst has the part before.
-func (r *reader) escaped(dst []byte) (string, error) {
-	for r.at < len(r.data) {
-		c := r.data[r.at]
-		switch {
-		case c == '"':
-			r.at++
-			return string(dst), nil
-		case c < ' ':
-			return "", r.fail("a control character in a text")
-		case c != '\\':
-			dst = append(dst, c)
-			r.at++
-			continue
-		}
-		r.at++
-		e := r.peek()
-		if plain, ok := escapes[e]; ok {
-			dst = append(dst, plain)
-			r.at++
-			continue
-		}
-		if e != 'u' {
-			return "", r.fail("unknown escape")
-		}
-		r.at++
-		u, err := r.unit()
-		if err != nil {
-			return "", err
-		}
-		dst = utf8.AppendRune(dst, r.pair(u))
-	}
-	return "", r.fail("a text does not end")
-}
-
-var escapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
-
-// unit reads four hexadecimal digits.
-func (r *reader) unit() (rune, error) {
-	if len(r.data)-r.at < 4 {
-		return 0, r.fail("an escape needs four digits")
-	}
-	u, err := strconv.ParseUint(string(r.data[r.at:r.at+4]), 16, 16)
-	if err != nil {
-		return 0, r.fail("an escape needs four digits")
-	}
-	r.at += 4
-	return rune(u), nil
-}
-
-// pair combines a surrogate with the one that follows. An unpaired surrogate is U+FFFD.
-func (r *reader) pair(u rune) rune {
-	if !utf16.IsSurrogate(u) {
-		return u
-	}
-	mark := r.at
-	if r.skipIf(`\u`) {
-		if low, err := r.unit(); err == nil {
-			if c := utf16.DecodeRune(u, low); c != utf8.RuneError {
-				return c
+			var s string
+			if err := json.Unmarshal(r.data[start:r.at], &s); err != nil {
+				r.at = start
+				return "", r.fail(err.Error())
 			}
+			return s, nil
+		case c == '\\':
+			escaped = true
+			r.at++
+		case c < ' ':
+			return "", r.fail("a control character in a text")
 		}
 	}
-	r.at = mark
-	return utf8.RuneError
+	r.at = len(r.data)
+	return "", r.fail("a text does not end")
 }

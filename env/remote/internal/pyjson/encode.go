@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -66,16 +67,8 @@ func (w *writer) value(v any, depth int) error {
 	switch v := v.(type) {
 	case nil:
 		w.dst = append(w.dst, "null"...)
-	case bool:
-		w.dst = strconv.AppendBool(w.dst, v)
 	case string:
 		w.text(v)
-	case float64:
-		w.dst = AppendFloat(w.dst, v)
-	case int:
-		w.dst = strconv.AppendInt(w.dst, int64(v), 10)
-	case int64:
-		w.dst = strconv.AppendInt(w.dst, v, 10)
 	case Raw:
 		w.dst = append(w.dst, v...)
 	case Object:
@@ -182,8 +175,8 @@ func (w *writer) comma() {
 	}
 }
 
-// reflected writes types that value has no case for, by reflection: named types, small
-// numbers, typed slices and maps, pointers.
+// reflected writes types that value has no case for, by reflection: numbers, named types,
+// typed slices and maps, pointers.
 func (w *writer) reflected(v reflect.Value, depth int) error {
 	switch k := v.Kind(); {
 	case k == reflect.Bool:
@@ -283,19 +276,10 @@ func plain(s string) int {
 
 // char writes one ASCII character of a text.
 func (w *writer) char(c byte) {
-	switch {
-	case c == '"' || c == '\\':
-		w.dst = append(w.dst, '\\', c)
-	case c == '\n':
-		w.dst = append(w.dst, '\\', 'n')
-	case c == '\r':
-		w.dst = append(w.dst, '\\', 'r')
-	case c == '\t':
-		w.dst = append(w.dst, '\\', 't')
-	case c == '\b':
-		w.dst = append(w.dst, '\\', 'b')
-	case c == '\f':
-		w.dst = append(w.dst, '\\', 'f')
+	const special, letters = "\"\\\n\r\t\b\f", `"\nrtbf`
+	switch i := strings.IndexByte(special, c); {
+	case i >= 0:
+		w.dst = append(w.dst, '\\', letters[i])
 	case c < ' ', c == 0x7f && w.s.ASCII:
 		w.escape(rune(c))
 	default:

@@ -146,15 +146,3 @@ func TestTextsOfTooManyValuesAreRefused(t *testing.T) {
 	_, err = Parse(list(MaxValues/2, `{"":0}`))
 	assert.ErrorIs(t, err, ErrLimit, "values within others count")
 }
-
-func TestMemberReadsOneTextAndNothingElse(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"id": "a"}`: "a", ` { "x" : [1, {"id": "no", "]}": "\"},"}] , "id" : "b\u0041" , "y": 1 } `: "bA",
-		`{"id": "a", "id": "b"}`: "b", `{"id": "a", "id": 3}`: "", `{"id": 3}`: "", `{"x": {"id": "a"}}`: "",
-		`{"id": "a"`: "", `[]`: "", ``: "", `{}`: "", `{"id": "a", "x": "`: "", `{"id" "a"}`: "",
-	} {
-		got, ok := Member([]byte(text), "id")
-		assert.Equal(t, want, got, text)
-		assert.Equal(t, want != "", ok, text)
-	}
-}

@@ -5,32 +5,37 @@ import (
 	"image"
 )
 
-// ImageOf reads an image that was sent as an array: nested lists of bytes of the
-// shape height×width, or height×width×channels with 1, 3 or 4 channels. The rules
+// Shape returns the lengths of nested lists of numbers that are an image, by their first elements: height×width, or
+// height×width×channels with 1, 3 or 4 channels. It is nil for other values.
+func Shape(v any) (shape []int) {
+	for list, ok := v.([]any); ok && len(list) > 0 && len(shape) < 4; list, ok = v.([]any) {
+		shape, v = append(shape, len(list)), list[0]
+	}
+	_, whole := v.(int64)
+	_, float := v.(float64)
+	flat := len(shape) == 2
+	if !whole && !float || !flat && (len(shape) != 3 || shape[2] != 1 && shape[2] != 3 && shape[2] != 4) {
+		return nil
+	}
+	return shape
+}
+
+// ImageOf reads an image that was sent as nested lists of numbers from 0 to 255, see Shape. The rules
 // about *pixels are those of CheckImage.
-func ImageOf(array map[string]any, pixels *int) (image.Image, error) {
-	if kind := array["dtype"]; kind != "uint8" {
-		return nil, fmt.Errorf("%w: an image array of dtype %.20v, must be uint8", ErrFormat, kind)
+func ImageOf(data any, pixels *int) (image.Image, error) {
+	shape := Shape(data)
+	if shape == nil {
+		return nil, fmt.Errorf("%w: an image array must be height×width or height×width×(1, 3 or 4) numbers", ErrFormat)
 	}
-	var shape [3]int
-	dims, _ := array["shape"].([]any)
-	if len(dims) == 2 {
-		dims = append(dims[:2:2], int64(1))
-	}
-	for i, d := range dims {
-		if n, ok := d.(int64); ok && i < 3 && n >= 1 && n <= int64(*pixels) {
-			shape[i] = int(n)
-		}
-	}
-	h, w, channels := shape[0], shape[1], shape[2]
-	if len(dims) != 3 || h == 0 || w == 0 || channels != 1 && channels != 3 && channels != 4 {
-		return nil, fmt.Errorf("%w: an image array has %d dimensions or a size that is not allowed, must be height×width or height×width×(1, 3 or 4)", ErrFormat, len(dims))
+	h, w, channels := shape[0], shape[1], 1
+	if len(shape) > 2 {
+		channels = shape[2]
 	}
 	if w > *pixels/h {
 		return nil, fmt.Errorf("%w: an image of %d×%d pixels, at most %d more pixels are allowed", ErrLimit, w, h, *pixels)
 	}
 	values := make([]byte, 0, h*w*channels)
-	values, err := flatten(values, array["data"], cap(values))
+	values, err := flatten(values, data, cap(values))
 	if err != nil {
 		return nil, err
 	}

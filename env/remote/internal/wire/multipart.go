@@ -96,9 +96,8 @@ func Encode(boundary string, data []byte, images [][]byte, imageType string) []b
 // are skipped. Of several JSON parts the last one counts. If it is not an object, Data
 // has the value under _data; if it is not JSON, the text under _data_raw.
 //
-// The error wraps ErrLimit for more than maxParts parts or pyjson.MaxValues values. check, if not nil, may
-// refuse the JSON before it is decoded.
-func Decode(contentType string, body []byte, maxParts int, check func(data []byte) error) (Message, error) {
+// The error wraps ErrLimit for more than maxParts parts or pyjson.MaxValues values.
+func Decode(contentType string, body []byte, maxParts int) (Message, error) {
 	boundary, err := Boundary(contentType)
 	if err != nil {
 		return Message{}, err
@@ -125,12 +124,7 @@ func Decode(contentType string, body []byte, maxParts int, check func(data []byt
 			m.Images = append(m.Images, payload)
 		}
 	}
-	if check != nil {
-		err = check(data)
-	}
-	if err == nil {
-		m.Data, err = decodeData(data)
-	}
+	m.Data, err = decodeData(data)
 	return m, err
 }
 

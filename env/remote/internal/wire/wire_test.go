@@ -47,7 +47,7 @@ func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 			images[i] = append(images[i], " \r\n--"[i%5:]...)
 		}
 		b := NewBoundary()
-		m, err := Decode(ContentType("multipart/mixed", b), Encode(b, []byte(`{"n": 1}`), images, "image/png"), n+1, nil)
+		m, err := Decode(ContentType("multipart/mixed", b), Encode(b, []byte(`{"n": 1}`), images, "image/png"), n+1)
 		require.NoError(t, err)
 		assert.True(t, m.Closed)
 		assert.Equal(t, map[string]any{"n": int64(1)}, m.Data)
@@ -81,13 +81,13 @@ func TestDecodeIsAsLenientAsTheOriginal(t *testing.T) {
 		{"space before headers", "--B\r\n\r\n  " + json + `{"a": 1}` + "\r\n--B--", map[string]any{"a": int64(1)}, 0, true},
 		{"bare line feeds", "--B\nContent-Type: application/json\n\n{}\n--B--", map[string]any{}, 0, true},
 	} {
-		m, err := Decode("multipart/form-data; boundary=B", []byte(c.body), 10, nil)
+		m, err := Decode("multipart/form-data; boundary=B", []byte(c.body), 10)
 		require.NoError(t, err, c.name)
 		assert.Equal(t, c.data, m.Data, c.name)
 		assert.Len(t, m.Images, c.images, c.name)
 		assert.Equal(t, c.closed, m.Closed, c.name)
 	}
-	_, err := Decode("multipart/form-data; boundary=B", []byte(strings.Repeat("--B\r\nA: b\r\n\r\nx\r\n", 4)), 3, nil)
+	_, err := Decode("multipart/form-data; boundary=B", []byte(strings.Repeat("--B\r\nA: b\r\n\r\nx\r\n", 4)), 3)
 	assert.ErrorIs(t, err, ErrLimit)
 }
 
@@ -188,7 +188,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("multipart/form-data; boundary=B", []byte("x--B\r\nContent-Type: application/json\r\n\r\n[1]\r\n--B--\r\n"))
 	f.Add("boundary=-", []byte("-----\r\n\r\n---"))
 	f.Fuzz(func(t *testing.T, kind string, body []byte) {
-		m, err := Decode(kind, body, 5, nil)
+		m, err := Decode(kind, body, 5)
 		if err != nil {
 			return
 		}
@@ -208,7 +208,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		encoded := m.Images
 		fresh := NewBoundary()
-		again, err := Decode(ContentType("multipart/mixed", fresh), Encode(fresh, []byte("{}"), encoded, "image/png"), 6, nil)
+		sent := Encode(fresh, []byte("{}"), encoded, "image/png")
+		again, err := Decode(ContentType("multipart/mixed", fresh), sent, 6)
 		if err != nil || len(again.Images) != len(encoded) {
 			t.Fatalf("sent on: %d images, %v", len(again.Images), err)
 		}
