@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
@@ -68,12 +69,12 @@ func TestCollectAndStepAreRun(t *testing.T) {
 		}(),
 	} {
 		b := traintest.Guesser()
-		tr, whole := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr, whole := traintest.Trainer(t, c, b, nil)
 		require.NoError(t, tr.Run(t.Context()), name)
 		want := outcome(t, tr, b)
 		for _, steps := range []int{2, 5} {
 			b := traintest.Guesser()
-			tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+			tr, j := traintest.Trainer(t, c, b, nil)
 			var got traintest.Journal
 			for range steps {
 				got = append(got, collectAndStep(t, tr))
@@ -92,7 +93,7 @@ func TestScoreChangesNothing(t *testing.T) {
 	c := stateful()
 	c.Agent.Actor.MiniBatch, c.Agent.Actor.Epochs = c.Data.TrainBatch, 1
 	b := traintest.Guesser()
-	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, b, nil)
 	collectAndStep(t, tr)
 	before, updates := outcome(t, tr, b), len(b.Updates)
 	played, err := tr.Collect(t.Context(), 2)
@@ -129,14 +130,14 @@ func TestScoreChangesNothing(t *testing.T) {
 // TestRecordedEpisodesAreLearnedFrom as if they had just been played.
 func TestRecordedEpisodesAreLearnedFrom(t *testing.T) {
 	b := traintest.Guesser()
-	tr, _ := traintest.Trainer(t, stateful(), b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, stateful(), b, nil)
 	played, err := tr.Collect(t.Context(), 1)
 	require.NoError(t, err)
 	m, err := tr.Step(t.Context(), played)
 	require.NoError(t, err)
 
 	other := traintest.Guesser()
-	again, _ := traintest.Trainer(t, stateful(), other, &traintest.Arena{})
+	again, _ := traintest.Trainer(t, stateful(), other, nil)
 	n, err := again.Step(t.Context(), train.NewCollected(1, played.Episodes))
 	require.NoError(t, err)
 	require.Equal(t, traintest.Untimed(traintest.Journal{{Metrics: m}}),
@@ -148,7 +149,7 @@ func TestRecordedEpisodesAreLearnedFrom(t *testing.T) {
 // episodes gives what a trainer without the failure has.
 func TestAStepThatFailedBeforeTheUpdateIsRepeated(t *testing.T) {
 	b := traintest.Guesser()
-	undisturbed, _ := traintest.Trainer(t, stateful(), b, &traintest.Arena{})
+	undisturbed, _ := traintest.Trainer(t, stateful(), b, nil)
 	for range 3 {
 		collectAndStep(t, undisturbed)
 	}
@@ -156,7 +157,7 @@ func TestAStepThatFailedBeforeTheUpdateIsRepeated(t *testing.T) {
 
 	fail := func(ctx context.Context) error { return traintest.ErrBroken }
 	b = traintest.Guesser()
-	tr, _ := traintest.Trainer(t, stateful(), b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, stateful(), b, nil)
 	observed := traintest.ErrBroken
 	tr.Observer = traintest.Hooks{OnPlayed: func(int, []*rollout.Trajectory) error { return observed }}
 	c, err := tr.Collect(t.Context(), 1)
@@ -190,7 +191,7 @@ func TestAStepThatFailedBeforeTheUpdateIsRepeated(t *testing.T) {
 // no step, until weights and State are restored.
 func TestAnUpdateThatFailedNeedsACheckpoint(t *testing.T) {
 	b := traintest.Guesser()
-	tr, j := traintest.Trainer(t, stateful(), b, &traintest.Arena{})
+	tr, j := traintest.Trainer(t, stateful(), b, nil)
 	collectAndStep(t, tr)
 	weights, err := b.Table()
 	require.NoError(t, err)
@@ -203,8 +204,7 @@ func TestAnUpdateThatFailedNeedsACheckpoint(t *testing.T) {
 	require.ErrorIs(t, err, traintest.ErrBroken)
 	b.Alter = nil
 	_, err = tr.Step(t.Context(), c)
-	require.ErrorIs(t, err, train.ErrUnfinishedUpdate)
-	require.ErrorContains(t, err, "train: step 2: ")
+	testkit.Error(t, err, train.ErrUnfinishedUpdate, "train: step 2: ")
 	_, err = tr.Score(t.Context(), c)
 	require.ErrorIs(t, err, train.ErrUnfinishedUpdate)
 	_, err = tr.Collect(t.Context(), 2)
@@ -216,14 +216,14 @@ func TestAnUpdateThatFailedNeedsACheckpoint(t *testing.T) {
 	require.Empty(t, *j)
 	require.NoError(t, tr.Run(t.Context()))
 	whole := traintest.Guesser()
-	first, _ := traintest.Trainer(t, stateful(), whole, &traintest.Arena{})
+	first, _ := traintest.Trainer(t, stateful(), whole, nil)
 	require.NoError(t, first.Run(t.Context()))
 	require.Equal(t, outcome(t, first, whole), outcome(t, tr, b))
 }
 
 // TestEpisodesOfAnotherStepAreNotLearnedFrom.
 func TestEpisodesOfAnotherStepAreNotLearnedFrom(t *testing.T) {
-	tr, _ := traintest.Trainer(t, stateful(), traintest.Guesser(), &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, stateful(), traintest.Guesser(), nil)
 	c, err := tr.Collect(t.Context(), 2)
 	require.NoError(t, err)
 	_, err = tr.Step(t.Context(), c)
@@ -256,14 +256,14 @@ func TestEpisodesAheadEndWithTheirContext(t *testing.T) {
 		}
 		return ctx.Err()
 	}
-	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, b, nil)
 	first, cancel := context.WithCancel(t.Context())
 	played, err := tr.Collect(first, 1)
 	require.NoError(t, err)
 	cancel()
 	_, err = tr.Step(t.Context(), played)
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "train: step 2: the context with which its episodes were collected has ended")
+	testkit.Error(t, err, context.Canceled,
+		"train: step 2: the context with which its episodes were collected has ended")
 	_, err = tr.Collect(t.Context(), 2)
 	require.ErrorIs(t, err, train.ErrUnfinishedUpdate, "they belong to the state after the first step")
 	b.OnGenerate = nil

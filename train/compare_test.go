@@ -52,7 +52,7 @@ func TestComparedTokensReachTheLearner(t *testing.T) {
 		c.Agent.Ref.Model.Path, c.Agent.Actor.Loss.Mode = "teacher", "sdft"
 		c.Agent.Actor.Loss.SDFTTopK = 2
 		b := &comparing{Bandit: traintest.Guesser(), short: short}
-		tr, _ := traintest.Trainer(t, c, b.Bandit, &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, c, b.Bandit, nil)
 		tr.Handled = []string{"actor_rollout_ref.ref.model.path"}
 		tr.Learner = b
 		err := tr.Run(t.Context())

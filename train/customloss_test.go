@@ -42,7 +42,7 @@ func TestARegisteredLossCanBeSelectedByName(t *testing.T) {
 	require.NoError(t, names.Validate(&c))
 
 	b := traintest.Guesser()
-	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, b, nil)
 	tr.Registries = names
 	require.NoError(t, tr.Run(t.Context()))
 	u := b.Updates[0]

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/policy/loss"
@@ -23,7 +24,7 @@ func TestATeacherIsLearnedFrom(t *testing.T) {
 			c.Agent.Ref.Model.Path = "teacher"
 			c.Algorithm.Distill.Coef, c.Algorithm.Distill.Task = coef, !alone || coef == 0
 			b := traintest.Guesser()
-			tr, events := traintest.Trainer(t, c, b, &traintest.Arena{})
+			tr, events := traintest.Trainer(t, c, b, nil)
 			tr.Handled = []string{"actor_rollout_ref.ref.model.path"}
 			require.NoError(t, tr.Run(t.Context()))
 			batch := b.Updates[0].Batch
@@ -52,7 +53,7 @@ func TestATeacherIsLearnedFromBesideRewards(t *testing.T) {
 	c := traintest.Whole()
 	c.Agent.Ref.Model.Path, c.Agent.Actor.Loss.DistillCoef = "teacher", 0.5
 	b := traintest.Guesser()
-	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, b, nil)
 	tr.Handled = []string{"actor_rollout_ref.ref.model.path"}
 	require.NoError(t, tr.Run(t.Context()))
 	got := b.Updates[0]
@@ -74,7 +75,7 @@ func TestATeacherAloneNeedsNoEstimator(t *testing.T) {
 			c.Agent.Actor.Loss.Mode, c.Algorithm.Distill.Coef, c.Algorithm.Distill.Task = "vanilla", coef, false
 		}
 		b := traintest.Guesser()
-		tr, events := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr, events := traintest.Trainer(t, c, b, nil)
 		tr.Handled = []string{"actor_rollout_ref.ref.model.path"}
 		require.NoError(t, tr.Run(t.Context()))
 		batch := b.Updates[0].Batch
@@ -129,7 +130,7 @@ func TestComparedTokensAreCheckedBeforeEpisodes(t *testing.T) {
 			c.Agent.Ref.Model.Path = ""
 		}
 		learner := &checked{Bandit: traintest.Guesser()}
-		tr, _ := traintest.Trainer(t, c, learner.Bandit, &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, c, learner.Bandit, nil)
 		tr.Learner, tr.Handled = learner, []string{"actor_rollout_ref.ref.model.path"}
 		err := tr.Run(t.Context())
 		if says == "" {
@@ -137,8 +138,7 @@ func TestComparedTokensAreCheckedBeforeEpisodes(t *testing.T) {
 			require.Empty(t, learner.asked)
 			continue
 		}
-		require.ErrorIs(t, err, config.ErrConfig)
-		require.ErrorContains(t, err, says)
+		testkit.Error(t, err, config.ErrConfig, says)
 		require.Empty(t, learner.Seeds, "nothing was generated")
 		require.Len(t, learner.asked, 1)
 	}
@@ -153,7 +153,7 @@ func TestARegisteredLossLearnsFromTheNamedTeacher(t *testing.T) {
 	c.Algorithm.Estimator, c.Critic.Kind, c.Trainer.Steps = "grpo", "none", 1
 	c.Agent.Ref.Model.Path, c.Agent.Actor.Loss.Mode = "teacher", "mine"
 	b := traintest.Guesser()
-	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, b, nil)
 	tr.Registries = config.Registries{Losses: losses}
 	tr.Handled = []string{"actor_rollout_ref.ref.model.path"}
 	require.NoError(t, tr.Run(t.Context()))
@@ -173,7 +173,7 @@ func TestTheFirstTokensAreLeftOut(t *testing.T) {
 		l := &c.Agent.Actor.Loss
 		l.Mode, l.SDFTMode, l.SDFTAlpha, l.Skip = "sdft", "sampled_token", 1, skip
 		b := traintest.Guesser()
-		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, c, b, nil)
 		tr.Handled = []string{"actor_rollout_ref.ref.model.path"}
 		require.NoError(t, tr.Run(t.Context()))
 		batch := b.Updates[0].Batch

@@ -13,6 +13,7 @@ import (
 
 	"vagen/advantage"
 	"vagen/internal/floats"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train"
@@ -154,7 +155,7 @@ func TestRewardsOfSectionsArePlacedAtTheirEnd(t *testing.T) {
 		c.Data.TrainBatch, c.Agent.Actor.MiniBatch = 32, 32
 		c.Reward.Site, c.Reward.Normalize = site, normalize
 		b := tagged()
-		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, c, b, nil)
 		tr.Learner = aligned{b}
 		require.NoError(t, tr.Run(t.Context()))
 		return b.Updates[0].Batch
@@ -182,16 +183,16 @@ func TestRewardsOfSectionsArePlacedAtTheirEnd(t *testing.T) {
 
 	c := traintest.Whole()
 	c.Reward.Site = "section_end"
-	tr, _ := traintest.Trainer(t, c, tagged(), &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, tagged(), nil)
 	require.ErrorContains(t, tr.Run(t.Context()), "does not implement policy.Aligner")
 
 	// A block in the environment's options overrides the configuration's keys.
 	block := map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 1.0}, "scorer": "exact"}
 	c.Reward.Site, c.Env.Config = "turn_end", map[string]any{"state_reward": block}
-	tr, _ = traintest.Trainer(t, c, tagged(), &traintest.Arena{})
+	tr, _ = traintest.Trainer(t, c, tagged(), nil)
 	require.ErrorContains(t, tr.Run(t.Context()), "does not implement policy.Aligner")
 	c.Reward.Site, block["credit_site"] = "section_end", "turn_end"
-	tr, _ = traintest.Trainer(t, c, tagged(), &traintest.Arena{})
+	tr, _ = traintest.Trainer(t, c, tagged(), nil)
 	require.NotContains(t, fmt.Sprint(tr.Run(t.Context())), "does not implement policy.Aligner")
 }
 
@@ -211,8 +212,7 @@ func TestEstimatorsCheckTheirOwnParameters(t *testing.T) {
 		}}))
 	_, err := r.LoadConfig("", "env.name=x", "algorithm.adv_estimator=choosy")
 	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorIs(t, err, advantage.ErrParameter)
-	require.ErrorContains(t, err, "algorithm.adv_estimator: choosy: gamma")
+	testkit.Error(t, err, advantage.ErrParameter, "algorithm.adv_estimator: choosy: gamma")
 }
 
 // TestGraphGPOAndGDPOGetTheirColumns: with equal weights of the steps, successful last turns lead,
@@ -240,7 +240,7 @@ func TestGraphGPOAndGDPOGetTheirColumns(t *testing.T) {
 	c := traintest.Grouped()
 	c.Critic.Kind, c.Trainer.Steps = "none", 2
 	c.Algorithm.Estimator, c.Algorithm.RewardKeys = "gdpo", []string{"guess", "gues"}
-	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	log := traintest.Logged(tr)
 	require.NoError(t, tr.Run(t.Context()))
 	require.Equal(t, 1, strings.Count(log.String(), "step=1 parts=[gues]\n"), log)

@@ -81,7 +81,7 @@ func TestARegisteredHarnessCanBeUsed(t *testing.T) {
 	c := traintest.Split("pairs")
 	require.ErrorIs(t, c.Validate(), rollout.ErrUnknownHarness)
 	b := traintest.Guesser()
-	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, b, nil)
 	tr.Registries = config.Registries{Harnesses: r}
 	require.NoError(t, tr.Run(t.Context()))
 	require.Equal(t, 2*24, b.Updates[0].Batch.Len())
@@ -174,18 +174,18 @@ type uncounted struct{ policy.Learner }
 func TestBudgetsAreCheckedAgainstTheModel(t *testing.T) {
 	c := traintest.Split("concat")
 	c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 50, 150
-	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	tr.Learner = uncounted{tr.Learner}
 	require.ErrorIs(t, tr.Run(t.Context()), rollout.ErrNoCounter)
 
 	c = traintest.Split("compact")
 	c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 50, 50+c.Data.MaxResponse+3 // the request takes two tokens
-	tr, _ = traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, _ = traintest.Trainer(t, c, traintest.Guesser(), nil)
 	require.ErrorIs(t, tr.Run(t.Context()), rollout.ErrCompactRegion)
 
 	c = traintest.Split("concat")
 	c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 50, 50+2*c.Data.MaxResponse
-	tr, _ = traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, _ = traintest.Trainer(t, c, traintest.Guesser(), nil)
 	log := traintest.Logged(tr)
 	require.NoError(t, tr.Run(t.Context()))
 	require.Contains(t, log.String(), "does not fit the response region")

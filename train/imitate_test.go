@@ -58,7 +58,7 @@ func TestImitationLearnsWhatIsShown(t *testing.T) {
 			require.Contains(t, e.Metrics, name)
 		}
 	}
-	tr, _ := traintest.Trainer(t, traintest.Small(), b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, traintest.Small(), b, nil)
 	s, _, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
 	require.NoError(t, err)
 	require.Equal(t, 1.0, s.Rate)

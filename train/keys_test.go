@@ -25,7 +25,7 @@ func TestABareTrainerRefusesKeysThatNothingHonours(t *testing.T) {
 			require.NoError(t, c.Override(other), key)
 		}
 		run := func(handled ...string) error {
-			tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+			tr, _ := traintest.Trainer(t, c, traintest.Guesser(), nil)
 			tr.Handled = handled
 			return tr.Run(t.Context())
 		}
@@ -44,7 +44,7 @@ func TestABareTrainerRefusesKeysThatNothingHonours(t *testing.T) {
 func TestAllUnhandledKeysAreListed(t *testing.T) {
 	c := traintest.Small()
 	c.Model.BFloat16, c.Trainer.Project, c.Trainer.SaveFreq = true, "p", 2
-	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	require.ErrorContains(t, tr.Run(t.Context()),
 		"does not honour model.bfloat16, trainer.project_name, trainer.save_freq: use")
 	tr.Handled, tr.Checkpointer = []string{"model."}, traintest.Hooks{}
@@ -59,7 +59,7 @@ func TestAllUnhandledKeysAreListed(t *testing.T) {
 func TestARollbackNeedsACheckpointerThatRollsBack(t *testing.T) {
 	c := traintest.Small()
 	c.Stability.Spike.Metric, c.Stability.Spike.Action, c.Trainer.SaveFreq = "actor/grad_norm", "rollback", 1
-	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	for _, without := range []train.Checkpointer{nil, struct{ train.Checkpointer }{traintest.Hooks{}}} {
 		tr.Checkpointer = without
 		require.ErrorContains(t, tr.Run(t.Context()), "stability.spike.action is rollback")

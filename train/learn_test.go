@@ -105,36 +105,6 @@ func TestMiniBatchesAreShuffledOnRequest(t *testing.T) {
 	require.ElementsMatch(t, rows(true), rows(false))
 }
 
-func TestEquivalentKeysAgree(t *testing.T) {
-	c, err := config.Load("", "env=x", "critic.enable=false", "algorithm.adv_estimator=grpo",
-		"rollout_manager.n_trajectory=2",
-		"actor_rollout_ref.model.enable_gradient_checkpointing=true", "actor_rollout_ref.rollout.val_kwargs.do_sample=false")
-	require.NoError(t, err)
-	require.Equal(t, "none", c.Critic.Kind)
-	require.Equal(t, "blocks", c.Model.Recompute)
-	require.Zero(t, c.Agent.Rollout.Val.Temperature)
-	require.NoError(t, c.Override("actor_rollout_ref.model.enable_gradient_checkpointing=false"))
-	require.Equal(t, "nothing", c.Model.Recompute)
-
-	_, err = config.Load("", "env=x", "actor_rollout_ref.rollout.do_sample=false")
-	require.ErrorContains(t, err, "rollout.do_sample is false, which is not supported: learning compares responses")
-}
-
-func TestWarmUpCountsStepsOrAShare(t *testing.T) {
-	rates := func(steps int, ratio float64) (out []float64) {
-		c := traintest.Small()
-		c.Trainer.Steps, c.Agent.Actor.Optim.Rate, c.Agent.Actor.Optim.WarmupSteps, c.Agent.Actor.Optim.WarmupRatio = 4, 1,
-			steps, ratio
-		for _, e := range traintest.Run(t, c, traintest.Guesser()).Steps() {
-			out = append(out, e.Metrics["actor/lr"])
-		}
-		return out
-	}
-	require.Equal(t, []float64{0.5, 1, 1, 1}, rates(-1, 0.5))
-	require.Equal(t, []float64{0.25, 0.5, 0.75, 1}, rates(4, 0.5))
-	require.Equal(t, []float64{1, 1, 1, 1}, rates(0, 0))
-}
-
 func TestValidationLevelsArePlayedSeveralTimes(t *testing.T) {
 	c := traintest.Small()
 	c.Agent.Rollout.Val.Episodes, c.Data.ValBatch = 3, 2

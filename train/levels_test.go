@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env/dataset"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train"
 	"vagen/train/config"
@@ -182,24 +183,12 @@ func TestBadFilesAreReportedTogether(t *testing.T) {
 		c, err := fromFiles(t, tn)
 		require.NoError(t, err)
 		_, err = train.OpenLevels(context.Background(), &c, []string{"guess"})
-		require.ErrorIs(t, err, config.ErrConfig)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, config.ErrConfig, want)
 	}
 	c, err := fromFiles(t, listed(t, 6), "actor_rollout_ref.rollout.val_kwargs.n=1000000")
 	require.NoError(t, err)
 	_, err = train.OpenLevels(context.Background(), &c, []string{"guess"})
 	require.ErrorContains(t, err, "data.val_files have 5 episodes, and actor_rollout_ref.rollout.val_kwargs.n is 1000000: a validation may have at most 4194304")
-	for want, overrides := range map[string][]string{
-		"env.name is guess, but data.train_files name the environments": {"env=guess"},
-		"data.val_files is empty; to train without validation":          {"data.val_files=[]"},
-		"trainer.total_training_steps is null, which follows from the epochs of data.train_files, but that is empty": {"data.train_files=[]", "env=guess",
-			"trainer.total_training_steps=null"},
-		"data.val_batch_size is 0 or null, which means all of data.val_files, but that is empty": {"data.val_files=[]",
-			"data.val_batch_size=null", "trainer.val_before_train=false", "trainer.test_freq=-1"},
-	} {
-		_, err := fromFiles(t, "x.yaml", overrides...)
-		require.ErrorContains(t, err, want)
-	}
 }
 
 // TestStartStatesDoNotDependOnWhatElseIsCollected: the steps of several epochs, read at the same

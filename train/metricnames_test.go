@@ -2,7 +2,6 @@ package train_test
 
 import (
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,54 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train/config"
 	"vagen/train/track"
 )
 
-// unmet are metrics that need a model of package policy/vlm, servers, a judge, more steps, a failure, or another harness than
-// the runs of TestTheTableOfMetricsIsThatOfTheCode. They are tested elsewhere.
-var unmet = []string{
-	"train/rows", "train/retried", "train/observations_cut", "train/summaries", "train/forced_tokens",
-	"val/rows", "val/retried", "val/observations_cut", "val/summaries", "val/forced_tokens",
-	"train/played", "train/played_unusable", "train/baselines", "train/rollbacks", "train/rolled_back_from",
-	"actor/ratio_mean", "actor/ratio_min", "actor/ppo_kl_k3", "actor/ppo_kl_abs", "actor/loss_tokens", "actor/loss_rows",
-	"actor/turns_per_row", "actor/teacher_kl", "actor/unhinted_rows", "actor/echo_loss", "actor/echo_nll",
-	"actor/turn_len_mean", "actor/turn_log_ratio_std", "actor/distillation_abs_loss", "actor/distillation_loss_min",
-	"actor/distillation_loss_max", "actor/is_masked_high", "actor/is_masked_low", "actor/masked_mismatch_kl",
-	"actor/unmasked_mismatch_kl", "actor/distillation_student_mass", "actor/distillation_teacher_mass",
-	"val-aux/<source>/<section>_reward/mean@<n>", "val-aux/<source>/<section>_reward/std@<n>",
-	"val-aux/<source>/<section>_reward/best@<k>/mean", "val-aux/<source>/<section>_reward/best@<k>/std",
-	"val-aux/<source>/<section>_reward/worst@<k>/mean", "val-aux/<source>/<section>_reward/worst@<k>/std",
-	"critic/score/by_row/mean", "critic/score/by_row/max", "critic/score/by_row/min",
-	"imitate/loss", "imitate/grad_norm", "imitate/lr", "_failed/<metric>",
-	"judge/claims", "judge/cached", "judge/prompt_tokens", "judge/completion_tokens", "judge/unscored",
-	"judge/unscored/<cause>", "time/judge",
-	"val/judge/claims", "val/judge/cached", "val/judge/prompt_tokens", "val/judge/completion_tokens", "val/judge/unscored",
-	"val/judge/unscored/<cause>",
-	"trend/response_length", "trend/grad_norm", "trend/state_without_success", "alarm/<alarm>",
-	"perf/executables", "perf/executables_loaded", "perf/tokens_per_pass", "perf/devices", "perf/exchange_share",
-	"perf/nodes", "perf/exchange_sent_mb", "perf/exchange_wait_share", "perf/device_memory_mb",
-	"perf/device_memory_peak_mb", "perf/max_memory_allocated_gb",
-	"rollout/partial_share", "rollout/logprob_diff_mean", "rollout/logprob_diff_max", "rollout/prob_diff_mean",
-	"rollout/kl", "rollout/kl_k3", "rollout/ratio_max",
-	"perf/engine_servers", "perf/engine_requests", "perf/engine_responses", "perf/engine_failures", "perf/engine_retries",
-	"perf/engine_aborts",
-	"perf/engine_ejections", "perf/engine_lost", "perf/engine_mixed_responses", "perf/engine_mixed_tokens",
-	"perf/engine_publishes",
-	"perf/engine_publish_s", "perf/engine_export_s", "perf/teacher_servers",
-	"perf/teacher_requests", "perf/teacher_failures",
-	"perf/teacher_retries", "perf/teacher_ejections",
-	"perf/queue_played", "perf/queue_resumed", "perf/queue_duplicates", "perf/queue_faults", "perf/queue_died",
-	"perf/queue_invalid", "perf/queue_unusable", "perf/queue_redealt", "perf/queue_refused", "perf/queue_undelivered",
-}
-
 // documented returns the names in the tables of docs/results.md, as patterns.
 func documented(t *testing.T) map[string]*regexp.Regexp {
 	t.Helper()
-	raw, err := os.ReadFile("../docs/results.md")
-	require.NoError(t, err)
-	_, rest, ok := strings.Cut(string(raw), "## Names of metrics")
+	_, rest, ok := strings.Cut(testkit.Text(t, "../docs/results.md"), "## Names of metrics")
 	require.True(t, ok)
 	rest, _, _ = strings.Cut(rest, "\n## ")
 	out := map[string]*regexp.Regexp{}
@@ -122,7 +84,7 @@ func TestTheTableOfMetricsIsThatOfTheCode(t *testing.T) {
 			missing = append(missing, row)
 		}
 	}
-	require.ElementsMatch(t, unmet, missing)
+	require.ElementsMatch(t, golden.Table[[]string](t, "unmet.yaml"), missing)
 }
 
 // dashboards are configurations that together log every metric possible without a model.

@@ -41,7 +41,7 @@ func runShifted(t *testing.T, c config.Config, by float32) traintest.Journal {
 
 func runLearner(t *testing.T, c config.Config, l policy.Learner) traintest.Journal {
 	t.Helper()
-	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	tr.Learner, tr.Handled = l, []string{"model.rollout_dtype"}
 	require.NoError(t, tr.Run(t.Context()))
 	return *j

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/rollout"
 	"vagen/train"
@@ -62,7 +63,7 @@ func TestEntriesHaveTurnsAndRewardsOfTheirOwn(t *testing.T) {
 		"trainer.test_freq=-1",
 		"trainer.val_before_train=false")
 	require.NoError(t, err)
-	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	tr.Observer = traintest.Hooks{OnPlayed: func(_ int, ts []*rollout.Trajectory) error {
 		for _, e := range ts {
 			turns, wrong := 2, -0.5
@@ -121,7 +122,6 @@ func TestBadWeightsAreRefused(t *testing.T) {
 		c, err := fromFiles(t, traintest.WriteFile(t, "envs: ["+files[0]+"]"), overrides...)
 		require.NoError(t, err)
 		_, err = train.OpenLevels(t.Context(), &c, []string{"guess"})
-		require.ErrorIs(t, err, config.ErrConfig)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, config.ErrConfig, want)
 	}
 }

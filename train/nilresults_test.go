@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train"
@@ -49,37 +50,40 @@ func TestNilResultsOfALearnerAreErrors(t *testing.T) {
 	} {
 		c := traintest.Small()
 		c.Run.Async = method == "SnapshotPolicy"
-		tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, c, traintest.Guesser(), nil)
 		tr.Learner = empty{traintest.Guesser(), method}
 		require.EqualError(t, tr.Run(t.Context()), want, method)
 	}
-	tr, _ := supervised(t, taught(t), traintest.Guesser())
+	short := traintest.Guesser()
+	short.OnScored = func(_ *policy.Rows, _ []bool, s *policy.Scores) { s.LogProbs = s.LogProbs[1:] }
+	tr, _ := traintest.Trainer(t, traintest.Small(), short, nil)
+	require.EqualError(t, tr.Run(t.Context()), "train: the learner returned 79 log-probs for 80 tokens")
+	tr, _ = supervised(t, taught(t), traintest.Guesser())
 	tr.Learner = empty{traintest.Guesser(), "Score"}
 	require.EqualError(t, tr.Run(t.Context()), "train: the learner returned nil scores")
-	tr.Learner = short{traintest.Guesser()}
+	tr.Learner = short
 	require.ErrorContains(t, tr.Run(t.Context()), "train: the learner returned 23 log-probs for 24 tokens")
 }
 
 func TestCheckTriesTheFirstEpisode(t *testing.T) {
 	b := traintest.Guesser()
-	tr, _ := traintest.Trainer(t, traintest.Small(), b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, traintest.Small(), b, nil)
 	require.NoError(t, tr.Check(t.Context()))
 	require.Empty(t, b.Opened, "its conversation is closed")
 	require.Empty(t, b.Updates)
 
 	typo := traintest.Small()
 	typo.Env.Name = "gess"
-	tr, _ = traintest.Trainer(t, typo, b, &traintest.Arena{})
+	tr, _ = traintest.Trainer(t, typo, b, nil)
 	err := tr.Check(t.Context())
-	require.ErrorIs(t, err, env.ErrUnknown)
-	require.ErrorContains(t, err, "train: the first episode: ")
+	testkit.Error(t, err, env.ErrUnknown, "train: the first episode: ")
 	short := traintest.Small()
 	short.Data.MaxPrompt, short.Rollout.MaxTrajectory = 1, 50
-	tr, _ = traintest.Trainer(t, short, b, &traintest.Arena{})
+	tr, _ = traintest.Trainer(t, short, b, nil)
 	log := traintest.Logged(tr)
 	require.NoError(t, tr.Check(t.Context()), "another episode may fit")
 	require.Contains(t, log.String(), "the first episode does not fit its token limits")
-	tr, _ = traintest.Trainer(t, traintest.Small(), b, &traintest.Arena{})
+	tr, _ = traintest.Trainer(t, traintest.Small(), b, nil)
 	tr.Learner = empty{b, "Generate"}
 	require.ErrorContains(t, tr.Check(t.Context()), "the policy returned 0 completions for 1 prompts")
 }
@@ -88,15 +92,14 @@ func TestCheckTriesTheFirstEpisode(t *testing.T) {
 func TestABatchThatCannotBeLearnedFromSaysWhy(t *testing.T) {
 	typo := traintest.Small()
 	typo.Env.Name = "gess"
-	tr, j := traintest.Trainer(t, typo, traintest.Guesser(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, typo, traintest.Guesser(), nil)
 	err := tr.Run(t.Context())
 	require.ErrorIs(t, err, train.ErrNoRows)
 	require.ErrorIs(t, err, env.ErrUnknown, "the first cause")
 	require.ErrorContains(t, err, "none of 8 episodes can be used: setup_error 8; the first: rollout: reset of gess: ")
 	require.Empty(t, *j)
 	_, ts, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
-	require.ErrorIs(t, err, train.ErrNoRows)
-	require.ErrorContains(t, err, "none of 6 validation episodes can be used: setup_error 6; the first: ")
+	testkit.Error(t, err, train.ErrNoRows, "none of 6 validation episodes can be used: setup_error 6; the first: ")
 	require.Len(t, ts, 6, "what was played can be looked at")
 	require.NoError(t, tr.Validate(t.Context(), 3), "a validation only reports")
 	require.Equal(t, 6.0, (*j)[0].Metrics["val/unusable"])

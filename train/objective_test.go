@@ -1,7 +1,6 @@
 package train_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -200,11 +199,11 @@ func TestTheObjectiveFollowsTheConfiguration(t *testing.T) {
 	require.Equal(t, 0.9, b.Asked[0].Temp)
 
 	low, high := 0.1, 0.28
-	a.ClipLow, a.ClipHigh = &low, &high
+	a.ClipLow, a.ClipHigh, a.Loss.Clamp = &low, &high, false
 	b = traintest.Guesser()
 	traintest.Run(t, c, b)
 	o = b.Updates[0].Objective
-	require.Equal(t, loss.PPO{Low: 0.1, High: 0.28, Dual: 3, Clamp: true}, o.Policy)
+	require.Equal(t, loss.PPO{Low: 0.1, High: 0.28, Dual: 3}, o.Policy)
 }
 
 // TestValuesAreRequestedOnlyWithACritic that the estimator needs.
@@ -270,6 +269,10 @@ func TestLearningRates(t *testing.T) {
 			[]float64{0.2, 0.4, 0.6, 0.8, 1, 1, (1 + math.Sqrt2/2) / 2, 0.5, (1 - math.Sqrt2/2) / 2, 0}},
 		"nothing but warm-up": {config.OptimConfig{Style: "cosine", WarmupRatio: 1},
 			[]float64{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}},
+		"so many steps, whatever the share": {config.OptimConfig{Style: "constant", WarmupSteps: 4, WarmupRatio: 0.1},
+			[]float64{0.25, 0.5, 0.75, 1, 1, 1, 1, 1, 1, 1}},
+		"the default is the share": {config.OptimConfig{Style: "constant", WarmupSteps: -1, WarmupRatio: 0.2},
+			[]float64{0.5, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
 		"one step to fall in": {config.OptimConfig{Style: "linear", WarmupRatio: 0.9, MinRatio: 0.5},
 			[]float64{1. / 9, 2. / 9, 3. / 9, 4. / 9, 5. / 9, 6. / 9, 7. / 9, 8. / 9, 1, 1}},
 	} {
@@ -333,27 +336,10 @@ func TestWhatALearnerDoesNotReportIsNoMetric(t *testing.T) {
 		s.Skipped = true
 		return nil
 	}
-	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, b, nil)
 	require.ErrorIs(t, tr.Run(t.Context()), train.ErrCollapsed)
 	var j traintest.Journal
 	b.Alter = func(_ *policy.Batch, s *policy.Stats) error { *s = policy.Stats{Skipped: true}; return nil }
 	require.NoError(t, train.Imitate(t.Context(), b, 8, transcripts(t, b, 8), lesson(), &j))
 	require.NotContains(t, j[0].Metrics, "imitate/grad_norm")
-}
-
-// short is a learner that returns fewer scores than there are tokens.
-type short struct{ *traintest.Bandit }
-
-func (s short) Score(
-	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
-) (*policy.Scores, error) {
-	out, err := s.Bandit.Score(ctx, rows, want, what, temperature)
-	out.LogProbs = out.LogProbs[1:]
-	return out, err
-}
-
-func TestMissingScoresOfALearnerAreAnError(t *testing.T) {
-	tr, _ := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), &traintest.Arena{})
-	tr.Learner = short{traintest.Guesser()}
-	require.EqualError(t, tr.Run(t.Context()), "train: the learner returned 79 log-probs for 80 tokens")
 }

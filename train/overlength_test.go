@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train"
@@ -68,8 +69,7 @@ func TestStartStatesWithLongPromptsAreDropped(t *testing.T) {
 
 	tr, _ = open("data.filter_overlong_prompts=true", "data.max_prompt_length=3")
 	err = tr.Run(t.Context())
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, "data.filter_overlong_prompts leaves 0 of 14 episodes of data.train_files")
+	testkit.Error(t, err, config.ErrConfig, "data.filter_overlong_prompts leaves 0 of 14 episodes of data.train_files")
 
 	byStep := func(a *traintest.Arena) (out [][]int64) {
 		for part := range slices.Chunk(slices.Clone(a.Seeds[:12+2]), 3) {
@@ -98,7 +98,7 @@ envs:
 	c, err := fromFiles(t, file, "trainer.total_training_steps=1", "data.max_prompt_length=8",
 		"data.filter_overlong_prompts=true")
 	require.NoError(t, err)
-	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	_, err = tr.Task("val")
 	require.ErrorContains(t, err, "data.filter_overlong_prompts: data.train_files: rollout: the opening of guess, seed 77: ")
 	require.ErrorContains(t, err, "turns is 0")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/rollout"
 	"vagen/train"
@@ -18,7 +19,7 @@ func TestHardStartStatesArePlayedAgain(t *testing.T) {
 	c := traintest.Grouped()
 	c.Data.Pools = config.PoolsConfig{Share: 0.5, Limits: []float64{0.5}, Weights: []float64{1, 0}, Gate: config.GateNone}
 	c.Trainer.Steps, c.Env.Seed = 6, 1000
-	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	last, repeated := map[int64]float64{}, 0
 	tr.Observer = traintest.Hooks{OnPlayed: func(step int, ts []*rollout.Trajectory) error {
 		rates, seeds := map[int]float64{}, map[int]int64{}
@@ -76,20 +77,19 @@ func TestDrawsResumeFromTheState(t *testing.T) {
 		}
 		return played
 	}
-	whole, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	whole, _ := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	want := play(whole, 1, 6)
 
 	b := traintest.Guesser()
-	first, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	first, _ := traintest.Trainer(t, c, b, nil)
 	got := play(first, 1, 3)
 	s, err := first.State()
 	require.NoError(t, err)
 	raw, err := json.Marshal(s)
 	require.NoError(t, err)
-	var stored train.State
-	require.NoError(t, json.Unmarshal(raw, &stored))
+	stored := testkit.JSON[train.State](t, raw)
 	c.Run.Workers = 8
-	second, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	second, _ := traintest.Trainer(t, c, b, nil)
 	require.NoError(t, second.Restore(stored))
 	require.Equal(t, want, append(got, play(second, 4, 6)...))
 

@@ -21,7 +21,7 @@ func TestScoresAreThoseOfTheUpdate(t *testing.T) {
 		c.Trainer.RolloutScores, c.Trainer.RolloutDir, c.Trainer.Steps = record, &dir, 1
 		c.Agent.Actor.UseKLLoss, c.Agent.Actor.MiniBatch, c.Agent.Actor.Epochs = true, c.Data.TrainBatch, 1
 		b := traintest.Guesser()
-		tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr, j := traintest.Trainer(t, c, b, nil)
 		tr.Handled = append(tr.Handled, "trainer.")
 		var scores []store.Scores
 		var played []*rollout.Trajectory

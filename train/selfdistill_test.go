@@ -86,7 +86,7 @@ func TestRowsAreScoredBehindTheirDemonstrations(t *testing.T) {
 		c := walks()
 		c.Agent.Actor.Loss.Mode, c.Agent.Actor.Loss.SDFTMode, c.Agent.Actor.Loss.SDFTTopK = "sdft", "reverse_kl", 2
 		b := traintest.Walker()
-		tr, events := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr, events := traintest.Trainer(t, c, b, nil)
 		tr.Learner = pupil{Bandit: b}
 		collected, err := tr.Collect(t.Context(), 1)
 		require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestAPolicyWithoutItsOwnTeacherIsRefused(t *testing.T) {
 		},
 	} {
 		b := traintest.Walker()
-		tr, _ := traintest.Trainer(t, walks(), b, &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, walks(), b, nil)
 		tr.Learner = pupil{Bandit: b}
 		change(tr, b)
 		require.ErrorContains(t, tr.Run(t.Context()), want)

@@ -153,7 +153,7 @@ func TestSkippedUpdatesInARowEndTheRun(t *testing.T) {
 			}
 			return nil
 		}
-		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, c, b, nil)
 		log := traintest.Logged(tr)
 		err := tr.Run(t.Context())
 		require.Equal(t, strings.Count(pattern, "s"), strings.Count(log.String(), "optimiser step skipped"))
@@ -175,7 +175,7 @@ func TestAMiniBatchWithoutALossIsNoSkippedUpdate(t *testing.T) {
 	c.Algorithm.Estimator, c.Critic.Kind, c.Trainer.MaxSkipped = "reinforce_plus_plus", "none", 2
 	b := traintest.Guesser()
 	b.Alter = func(_ *policy.Batch, s *policy.Stats) error { s.Skipped = true; return nil }
-	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, b, nil)
 	log := traintest.Logged(tr)
 	require.NoError(t, tr.Run(t.Context()))
 	require.Equal(t, 6, strings.Count(log.String(), "no token of a mini-batch has a loss"))
@@ -197,7 +197,7 @@ func TestEvaluateReportsAShareAndItsError(t *testing.T) {
 	c := traintest.Small()
 	c.Env.Config = map[string]any{"turns": uint64(1)}
 	c.Data.ValBatch = 30
-	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, b, nil)
 	s, ts, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
 	require.NoError(t, err)
 	require.Len(t, ts, 30)
@@ -213,7 +213,7 @@ func TestEvaluateReportsAShareAndItsError(t *testing.T) {
 // TestValidationRepeatsItself: the same policy has the same result at every step.
 func TestValidationRepeatsItself(t *testing.T) {
 	b := traintest.Guesser()
-	tr, j := traintest.Trainer(t, traintest.Small(), b, &traintest.Arena{})
+	tr, j := traintest.Trainer(t, traintest.Small(), b, nil)
 	require.NoError(t, tr.Validate(t.Context(), 1))
 	require.NoError(t, tr.Validate(t.Context(), 9))
 	m := traintest.Untimed(*j)

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train"
@@ -25,8 +25,7 @@ func taught(t testing.TB) config.Config {
 	for i := range 30 {
 		fmt.Fprintf(&file, `{"prompt":"question %d","response":"%d"}`+"\n", i%5, i%5%3)
 	}
-	path := filepath.Join(t.TempDir(), "chats.jsonl")
-	require.NoError(t, os.WriteFile(path, []byte(file.String()), 0o644))
+	path := testkit.File(t, "chats.jsonl", file.String())
 	c := config.Default()
 	c.Trainer.Stage, c.SFT.TrainFiles = config.StageSFT, []string{path}
 	c.SFT.Batch, c.SFT.Epochs, c.SFT.TestFreq, c.SFT.ValFraction = 6, 3, 4, 0.2
@@ -91,7 +90,7 @@ func TestAResumedSupervisedStageEndsWithTheSameWeights(t *testing.T) {
 	}))
 	require.NoError(t, tr.Run(t.Context()))
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "table.json"), middle, 0o644))
+	testkit.Write(t, filepath.Join(dir, "table.json"), middle)
 	half := traintest.Guesser()
 	require.NoError(t, half.Restore(t.Context(), dir))
 	tr, rest := supervised(t, c, half)

@@ -24,7 +24,7 @@ func TestARunReportsInOrder(t *testing.T) {
 	c := traintest.Small()
 	c.Trainer.ValBefore, c.Trainer.TestFreq, c.Trainer.SaveFreq, c.Trainer.Steps = true, 2, 2, 5
 	b := traintest.Guesser()
-	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, b, nil)
 	var saved []int
 	var watched []string
 	h := traintest.Hooks{
@@ -68,7 +68,7 @@ func TestValidationsAndCheckpointsAreOnSchedule(t *testing.T) {
 		cfg := traintest.Small()
 		cfg.Trainer.TestFreq, cfg.Trainer.SaveFreq, cfg.Trainer.Steps, cfg.Trainer.ValBefore = c.test, c.save, c.steps,
 			c.before
-		tr, j := traintest.Trainer(t, cfg, traintest.Guesser(), &traintest.Arena{})
+		tr, j := traintest.Trainer(t, cfg, traintest.Guesser(), nil)
 		tr.Checkpointer = traintest.Hooks{}
 		require.NoError(t, tr.Run(t.Context()))
 		require.Equal(t, c.want, strings.Join(j.Kinds(), ","), "%+v", c)
@@ -99,7 +99,7 @@ func TestFailuresOfTheCallersPartsEndTheRun(t *testing.T) {
 		c := traintest.Small()
 		c.Trainer.TestFreq = 1
 		b := traintest.Guesser()
-		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, c, b, nil)
 		spoil(tr, b)
 		require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken, name)
 		require.Empty(t, b.Opened, name)
@@ -112,7 +112,7 @@ func TestMissingPartsOfATrainerAreReported(t *testing.T) {
 		func(tr *train.Trainer) { tr.Envs = nil },
 		func(tr *train.Trainer) { tr.Config.Env.Name = "" },
 	} {
-		tr, j := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), &traintest.Arena{})
+		tr, j := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), nil)
 		spoil(tr)
 		require.ErrorIs(t, tr.Run(t.Context()), config.ErrConfig)
 		require.ErrorIs(t, tr.Validate(t.Context(), 0), config.ErrConfig)

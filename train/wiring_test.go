@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/advantage"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout/diagnose"
@@ -90,14 +91,23 @@ func TestAStepWithoutEpisodesUpdatesNothing(t *testing.T) {
 	c.Trainer.Steps = 2
 	c.Filter = config.FilterConfig{Enable: true, Name: "drop_equal",
 		Settings: map[string]any{"keep_none": true, "tolerance": 100.0}}
+	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "stop"}
 	b := traintest.Guesser()
-	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, b, nil)
 	log := traintest.Logged(tr)
 	require.NoError(t, tr.Run(t.Context()))
 	require.Equal(t, []string{"step 1", "step 2"}, j.Kinds())
 	require.Empty(t, b.Updates)
-	require.Equal(t, 24.0, (*j)[0].Metrics["filter/dropped"])
+	for _, e := range *j {
+		require.Equal(t, 24.0, e.Metrics["filter/dropped"])
+		for _, name := range []string{"actor/pg_loss", "actor/entropy", "actor/ppo_kl", "actor/grad_norm",
+			"actor/ratio_max",
+			"actor/lr", "critic/vf_loss", "critic/grad_norm", "train/trained_tokens"} {
+			require.NotContains(t, e.Metrics, name, "not measured, which is not 0")
+		}
+	}
 	require.Contains(t, log.String(), "the filter dropped all episodes")
+	require.NotContains(t, log.String(), "metric not found")
 }
 
 // chosen is a registered filter that keeps the given episodes.
@@ -150,7 +160,7 @@ func TestRegisteredPartsCanBeUsedByName(t *testing.T) {
 	require.NoError(t, r.Validate(&c))
 
 	b := traintest.Guesser()
-	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, b, nil)
 	require.ErrorIs(t, tr.Run(t.Context()), config.ErrConfig, "the trainer does not know them either")
 	tr.Registries = r
 	log := traintest.Logged(tr)
@@ -175,7 +185,7 @@ func TestInvalidFilterResultsEndTheRun(t *testing.T) {
 	} {
 		c := traintest.Whole()
 		c.Filter = config.FilterConfig{Enable: true, Name: "chosen"}
-		tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, c, traintest.Guesser(), nil)
 		tr.Registries.Filters = filter.Builtin()
 		require.NoError(t, tr.Registries.Filters.Register("chosen", func(*filter.Args) (filter.Filter, error) {
 			return f, nil
@@ -325,7 +335,7 @@ func TestARunResumesFromItsState(t *testing.T) {
 
 	c.Trainer.SaveFreq = 3
 	b := traintest.Guesser()
-	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, b, nil)
 	var stored []byte
 	tr.Checkpointer = traintest.Hooks{OnBegin: func(_ context.Context, s train.State) (*train.Pending, error) {
 		var err error
@@ -336,12 +346,11 @@ func TestARunResumesFromItsState(t *testing.T) {
 	require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken)
 	require.Equal(t, []string{"validate 0", "step 1", "step 2", "step 3"}, j.Kinds())
 
-	var s train.State
-	require.NoError(t, json.Unmarshal(stored, &s))
+	s := testkit.JSON[train.State](t, stored)
 	require.Equal(t, 3, s.Step)
 	require.NotEqual(t, 0.1, s.KLCoef)
 	c.Trainer.SaveFreq = 0
-	next, rest := traintest.Trainer(t, c, b, &traintest.Arena{})
+	next, rest := traintest.Trainer(t, c, b, nil)
 	require.NoError(t, next.Restore(s))
 	require.NoError(t, next.Run(t.Context()))
 	require.Equal(t, []string{"save 3", "step 4", "step 5", "step 6"}, rest.Kinds())
@@ -350,7 +359,7 @@ func TestARunResumesFromItsState(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 6, end.Step)
 
-	forgetful, other := traintest.Trainer(t, c, b, &traintest.Arena{})
+	forgetful, other := traintest.Trainer(t, c, b, nil)
 	s.KLCoef, s.Rewards = 0.1, nil
 	require.NoError(t, forgetful.Restore(s))
 	require.NoError(t, forgetful.Run(t.Context()))
@@ -362,11 +371,11 @@ func TestInvalidStatesAreRefused(t *testing.T) {
 		{Step: -1}, {Skipped: -1}, {KLCoef: -1}, {KLCoef: math.NaN()}, {KLCoef: math.Inf(1)},
 		{Rewards: json.RawMessage(`{"": {"count": -1}}`)}, {Rewards: json.RawMessage(`[`)},
 	} {
-		tr, _ := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), nil)
 		require.Error(t, tr.Restore(s), "%+v", s)
 		require.NoError(t, tr.Run(t.Context()), "it begins anew")
 	}
-	tr, j := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), nil)
 	require.NoError(t, tr.Restore(train.State{Step: 1,
 		Rewards: json.RawMessage(`{"": {"count": 3, "mean": 1, "m2": 2}}`)}))
 	require.ErrorIs(t, tr.Run(t.Context()), config.ErrConfig)
@@ -382,7 +391,7 @@ func TestSkippedUpdatesAreCountedAcrossARestart(t *testing.T) {
 	c.Trainer.MaxSkipped, c.Trainer.Steps = 3, 9
 	b := traintest.Guesser()
 	b.Alter = func(_ *policy.Batch, s *policy.Stats) error { s.Skipped = true; return nil }
-	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, b, nil)
 	require.NoError(t, tr.Restore(train.State{Step: 4, Skipped: 2}))
 	require.ErrorIs(t, tr.Run(t.Context()), train.ErrDiverged)
 	require.Len(t, b.Updates, 1)

@@ -22,6 +22,8 @@ type Bandit struct {
 	Alter func(b *policy.Batch, s *policy.Stats) error
 	// OnGenerate and OnScore may return errors for their calls.
 	OnGenerate, OnScore func(ctx context.Context) error
+	// OnScored may change scores.
+	OnScored func(rows *policy.Rows, want []bool, s *policy.Scores)
 	// Poison writes NaN at positions that were not requested.
 	Poison bool
 	// More is added by Count, by the text of the last message.
@@ -222,12 +224,7 @@ func (b *Bandit) Score(
 		f    func(i int, s int32) float64
 	}{
 		{what.LogProbs, &out.LogProbs, func(i int, s int32) float64 { return b.logProb(rows.Tokens[i], s, temperature) }},
-		{what.Reference, &out.Reference, func(i int, _ int32) float64 {
-			if b.IsWord(rows.Tokens[i]) {
-				return -math.Log(float64(len(b.Words)))
-			}
-			return 0
-		}},
+		{what.Reference, &out.Reference, func(i int, _ int32) float64 { return b.initial(rows.Tokens[i]) }},
 		{what.Values, &out.Values, func(_ int, s int32) float64 { return b.Values[s] }},
 		{what.SumPiSquared, &out.SumPiSquared, func(i int, s int32) (sum float64) {
 			if b.IsWord(rows.Tokens[i]) {
@@ -260,7 +257,18 @@ func (b *Bandit) Score(
 		})
 		*column.into = x
 	}
+	if b.OnScored != nil {
+		b.OnScored(rows, want, out)
+	}
 	return out, ctx.Err()
+}
+
+// initial returns the log-prob of a token before training.
+func (b *Bandit) initial(token int32) float64 {
+	if !b.IsWord(token) {
+		return 0
+	}
+	return -math.Log(float64(len(b.Words)))
 }
 
 // logProb returns the log-prob of a token; that of context and end tokens is 0.

@@ -57,9 +57,12 @@ func (j Journal) Kinds() []string {
 	return out
 }
 
-// Trainer returns a trainer with a learner, an arena and a journal.
+// Trainer returns a trainer with a learner, an arena and a journal. An arena that is nil has no faults.
 func Trainer(t testing.TB, c config.Config, b *Bandit, a *Arena) (*train.Trainer, *Journal) {
 	t.Helper()
+	if a == nil {
+		a = &Arena{}
+	}
 	j := new(Journal)
 	return &train.Trainer{Config: c, Learner: b, Envs: a.Registry(t), Sinks: []track.Sink{j}}, j
 }
@@ -74,7 +77,7 @@ func Logged(tr *train.Trainer) *strings.Builder {
 // Run trains and returns the recorded events.
 func Run(t testing.TB, c config.Config, b *Bandit) Journal {
 	t.Helper()
-	tr, j := Trainer(t, c, b, &Arena{})
+	tr, j := Trainer(t, c, b, nil)
 	require.NoError(t, tr.Run(t.Context()))
 	require.Empty(t, b.Opened, "all conversations are closed")
 	return *j

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train/config"
@@ -46,8 +47,7 @@ func TestFilesAndOverridesOverrideTheDefaults(t *testing.T) {
 	require.NoError(t, got.Override("trainer.total_training_steps=7"))
 	require.Equal(t, 7, got.Trainer.Steps)
 	err = got.Override("trainer.total_steps=7")
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, `unknown key "trainer.total_steps"`)
+	testkit.Error(t, err, config.ErrConfig, `unknown key "trainer.total_steps"`)
 }
 
 // TestTheFileOfTheExampleLoads: the file of the package's example.
@@ -124,7 +124,7 @@ func TestTemperaturesAreThoseOfASampling(t *testing.T) {
 }
 
 // TestContradictionsAreRefused makes settings that contradict each other, and then, where the
-// table has one, a setting that resolves the contradiction.
+// table has one, a setting that resolves the contradiction. Those without an error do not contradict each other.
 func TestContradictionsAreRefused(t *testing.T) {
 	for _, c := range golden.Table[[]struct {
 		Name, Says, Cure string
@@ -132,6 +132,10 @@ func TestContradictionsAreRefused(t *testing.T) {
 	}](t, "contradictions.yaml") {
 		set := slices.Concat([]string{"env.name=x"}, c.Given, c.Set)
 		_, err := config.Load("", set...)
+		if c.Says == "" {
+			require.NoError(t, err, c.Set)
+			continue
+		}
 		require.ErrorIs(t, err, config.ErrConfig, c.Set)
 		require.ErrorContains(t, err, c.Says, c.Set)
 		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", c.Set)

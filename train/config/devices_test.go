@@ -28,21 +28,6 @@ func TestTheNumberOfDevicesIsFreeWhereItChangesNoByte(t *testing.T) {
 		"on one CPU 0 is another division of work")
 }
 
-func TestOneDivisionOfWorkIsChosen(t *testing.T) {
-	c := config.Default()
-	require.NoError(t, c.Override("model.same_bytes=true"))
-	require.NoError(t, c.Override("model.part_per_device=true"))
-	require.ErrorContains(t, c.Validate(), "model.part_per_device and model.same_bytes are both true")
-}
-
-func TestNumbersOfDevicesAreChecked(t *testing.T) {
-	for _, set := range []string{"model.devices=3", "model.devices=16", "model.devices=-1"} {
-		c := config.Default()
-		require.NoError(t, c.Override(set))
-		require.ErrorContains(t, c.Validate(), "must be 0, 1, 2, 4 or 8", set)
-	}
-}
-
 func TestTheNumberOfNodesIsFreeWhereItChangesNoByte(t *testing.T) {
 	of := func(nodes int) *config.Config {
 		c := config.Default()

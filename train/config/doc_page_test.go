@@ -1,17 +1,16 @@
 package config_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/config"
 )
 
 // TestThePageOfKeysIsUpToDate: vagen config doc > docs/config.md renews it.
 func TestThePageOfKeysIsUpToDate(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/config.md")
-	require.NoError(t, err)
-	require.Equal(t, config.Page(), string(raw), "run: go run ./cmd/vagen config doc > docs/config.md")
+	raw := testkit.Text(t, "../../docs/config.md")
+	require.Equal(t, config.Page(), raw, "run: go run ./cmd/vagen config doc > docs/config.md")
 }

@@ -108,16 +108,7 @@ func TestVAGENBaseAndFullDifferInStateRewardsAlone(t *testing.T) {
 
 // TestNamesOfPresetsAreThoseOfThePapers, in any case and with any separators.
 func TestNamesOfPresetsAreThoseOfThePapers(t *testing.T) {
-	for written, name := range map[string]string{
-		"TRICO": "mask_gae_mask_loss_turnwise_reward_bi_level", "trico": "mask_gae_mask_loss_turnwise_reward_bi_level",
-		"RICO": "gae", "AICO": "mask_gae_mask_loss",
-		"VAGEN-Base": "vagen_base", "vagen full": "vagen_full", "VAGEN_FULL": "vagen_full", "GRPO w/ Mask": "masked_grpo",
-		"grpo with mask":   "masked_grpo",
-		"Turn-PPO w/ Mask": "turn_ppo", "Vanilla PPO": "vanilla_ppo", "Vanilla-PPO": "vanilla_ppo", "RICO-GRPO": "grpo",
-		"RICO-GRPO+LM": "grpo_mask_loss",
-		"AICO − LM":    "mask_gae", "AICO − GM": "mask_loss", "TRICO − turn reward": "mask_gae_mask_loss_bi_level",
-		"Masked GRPO": "masked_grpo",
-	} {
+	for written, name := range golden.Table[map[string]string](t, "presets.yaml") {
 		load := func(preset string) config.Config {
 			c, err := config.Source{Preset: preset, Overrides: []string{"env=sokoban"}}.Load()
 			require.NoError(t, err, written)

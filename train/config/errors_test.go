@@ -2,12 +2,12 @@ package config_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/config"
 )
 
@@ -37,15 +37,14 @@ var contexts = []string{
 // TestErrorsOfEverySetting compares them with those in testdata/errors.txt, which were recorded
 // when every check was a statement of its own. Lists of known names are left out.
 func TestErrorsOfEverySetting(t *testing.T) {
-	recorded, err := os.ReadFile("testdata/errors.txt")
-	require.NoError(t, err)
+	recorded := testkit.Text(t, "testdata/errors.txt")
 	var out strings.Builder
 	seen := map[string]bool{}
 	for _, context := range contexts {
 		c, err := config.Load("", strings.Fields(context)...)
 		require.NoError(t, err)
 		for _, k := range config.SafeKeys(&c) {
-			if !strings.Contains(string(recorded), k.Path+"=") { // a newer setting
+			if !strings.Contains(recorded, k.Path+"=") { // a newer setting
 				continue
 			}
 			for _, value := range probes(k.Value) {
@@ -65,7 +64,7 @@ func TestErrorsOfEverySetting(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, string(recorded), out.String())
+	require.Equal(t, recorded, out.String())
 }
 
 func TestOwnersAndRulesOfResumingAreKnown(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train/config"
 )
@@ -51,9 +52,7 @@ func TestKeysOfOtherSystemsAreNotedAndLogged(t *testing.T) {
 	for _, bad := range []string{"custom_reward_function.path=f.py", "reward_model.enable=true",
 		"actor_rollout_ref.model.external_lib=mine"} {
 		_, err := config.Load("", "env=x", bad)
-		require.ErrorIs(t, err, config.ErrConfig)
-		require.ErrorContains(t, err, "override 2: ")
-		require.ErrorContains(t, err, "which is not supported: ")
+		testkit.Error(t, err, config.ErrConfig, "override 2: ", "which is not supported: ")
 	}
 }
 

@@ -38,13 +38,6 @@ func TestLoggingSettingsAreCheckedTogether(t *testing.T) {
 	c, err = config.Load("", "env.name=frozenlake", "trainer.log_image.enable=true", "trainer.rollout_data_dir=x")
 	require.NoError(t, err)
 	require.Empty(t, c.Notes)
-	_, err = config.Load("", "env.name=frozenlake", "trainer.replace_image_tokens_for_logging=false")
-	require.ErrorContains(t, err, "rows[].tokens")
-	_, err = config.Load("", "env.name=frozenlake", "trainer.replace_image_tokens_for_logging=true",
-		"trainer.skip_pad_tokens=true")
-	require.NoError(t, err)
-	_, err = config.Load("", "env.name=frozenlake", "trainer.rollout_data_scores=true")
-	require.ErrorContains(t, err, "trainer.rollout_data_scores is true, but trainer.rollout_data_dir is null")
 }
 
 // TestWandBIsAcceptedWithANote, because recipes name it, and adds nothing to the run.

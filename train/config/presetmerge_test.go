@@ -149,11 +149,3 @@ func TestEveryPresetsStateRewardCanBeSwitchedOff(t *testing.T) {
 		}
 	}
 }
-
-// TestADisabledFiltersSettingsAreChecked: they would be wrong once it is enabled.
-func TestADisabledFiltersSettingsAreChecked(t *testing.T) {
-	_, err := config.Load("", "env=x", "filter.filter_kwargs={topp: 0.5}")
-	require.ErrorContains(t, err, `did you mean "top_p"?`)
-	_, err = config.Load("", "env=x", "filter.name=reward_variance", "filter.filter_kwargs.topk=0.5")
-	require.NoError(t, err)
-}

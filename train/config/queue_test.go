@@ -5,14 +5,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/config"
 )
 
 // TestSettingsOfQueuesAreChecked, without showing what may be a secret.
 func TestSettingsOfQueuesAreChecked(t *testing.T) {
 	_, err := config.Load("", "env=frozenlake", "run.queue=nats://me:geheim@h:4222")
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, "contains credentials")
+	testkit.Error(t, err, config.ErrConfig, "contains credentials")
 	require.NotContains(t, err.Error(), "geheim")
 	c, err := config.Load("", "env=frozenlake", "run.queue=tls://a:1,tls://b:1", "run.workers=4")
 	require.NoError(t, err)

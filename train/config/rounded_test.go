@@ -29,22 +29,6 @@ func TestRoundedWeightsAreCorrectedOrNoted(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, c.Notes, corrected)
 	}
-	for override, want := range map[string]string{
-		"model.backend=cuda":        "model.rollout_dtype is int8, but model.backend is cuda",
-		"model.bfloat16=true":       "model.rollout_dtype is int8, but model.bfloat16 is true",
-		"model.rollout_dtype=int4":  `model.rollout_dtype is "int4", must be one of ["float32" "bfloat16" "int8"]`,
-		"trainer.project_name=some": "",
-	} {
-		_, err := load("model.rollout_dtype=int8", override)
-		if want == "" {
-			require.NoError(t, err)
-			continue
-		}
-		require.ErrorContains(t, err, want)
-	}
-	_, err = load("model.rollout_dtype=int8", "actor_rollout_ref.rollout.name=vllm",
-		"actor_rollout_ref.rollout.engine.addresses=[http://h:1]")
-	require.ErrorContains(t, err, "has servers, which have their own weights")
 
 	c, err = load("actor_rollout_ref.rollout.dtype=bfloat16")
 	require.NoError(t, err)

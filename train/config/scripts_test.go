@@ -3,7 +3,6 @@ package config_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train/config"
 )
@@ -65,9 +65,7 @@ func TestEveryOriginalScriptLoadsWithItsSystemItsBaseFileAndWithout(t *testing.T
 		require.Empty(t, warnings(c), p.Name)
 		record(meanings, "presets of "+c.System+" with env=sokoban", p.Name, meaning(t, c))
 	}
-	recorded, err := os.ReadFile("testdata/meanings.txt")
-	require.NoError(t, err)
-	require.Equal(t, string(recorded), list(meanings))
+	require.Equal(t, testkit.Text(t, "testdata/meanings.txt"), list(meanings))
 }
 
 const paths = " data.train_files=t.yaml data.val_files=v.yaml" +

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/golden"
 	"vagen/internal/traintest"
 	"vagen/train/config"
 )
@@ -104,38 +105,9 @@ func TestKeysOfAGenerationWarnOfItsDefaults(t *testing.T) {
 		"keys that this library's users set, too")
 }
 
-// TestEveryKeyWithDifferentDefaultsFollowsTheGeneration: values of the specification of keys
-// and of the original files, ppo_trainer.yaml of branch vagen-legacy and, for Lite,
-// vagen_multiturn.yaml of branch main over verl's.
+// TestEveryKeyWithDifferentDefaultsFollowsTheGeneration.
 func TestEveryKeyWithDifferentDefaultsFollowsTheGeneration(t *testing.T) {
-	const actor, val = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout.val_kwargs."
-	for system, want := range map[string]map[string]any{
-		"legacy": {
-			"algorithm.adv_estimator": "gae", "algorithm.high_level_gamma": 0.99, "algorithm.use_kl_in_reward": true,
-			"algorithm.kl_mask": "attention", "algorithm.kl_ctrl.kl_coef": 0.001,
-			"data.train_batch_size": 1024, "data.max_prompt_length": 512, "data.max_response_length": 512,
-			"rollout_manager.max_turns": 5, "rollout_manager.window_size": 5,
-			"rollout_manager.max_trajectory_length": 3072, actor + "shuffle": false, actor + "clip_ratio_c": 0.0, actor +
-				"entropy_coeff": 0.001, actor + "grad_norm_threshold": 1000.0,
-			actor + "policy_loss.clamp_log_ratio": false, val + "temperature": 1.0,
-			"env.config": map[string]any{"rules": "legacy"},
-		},
-		"lite": {
-			"algorithm.adv_estimator": "lite_gae", "algorithm.use_kl_in_reward": false, "algorithm.kl_ctrl.target_kl": 0.1,
-			"algorithm.kl_ctrl.horizon": 10000.0, "data.train_batch_size": 128,
-			"data.max_prompt_length": 9000, "data.max_response_length": 8000, "rollout_manager.max_trajectory_length": 0, actor +
-				"shuffle": false, actor + "clip_ratio_c": 3.0,
-			actor + "entropy_coeff": 0.0, actor + "grad_norm_threshold": 0.0, actor + "policy_loss.clamp_log_ratio": true, val +
-				"temperature": 0.0, "env.config": map[string]any(nil),
-		},
-		"next": {
-			"algorithm.adv_estimator": "trajectory_bi_level_gae", "algorithm.high_level_gamma": 0.95,
-			"algorithm.lambda_turn": 0.95, "algorithm.lambda_token": 1.0, "algorithm.bi_level_mix": 0.75,
-			"algorithm.use_kl_in_reward": false, "data.train_batch_size": 128, "data.max_prompt_length": 9000,
-			"data.max_response_length": 8000, actor + "clip_ratio_c": 3.0,
-			actor + "entropy_coeff": 0.0, val + "temperature": 0.0, "env.config": map[string]any{"rules": "next"},
-		},
-	} {
+	for system, want := range golden.Table[map[string]map[string]any](t, "generations.yaml") {
 		s := config.Source{Overrides: []string{"system=" + system, "env=sokoban"}}
 		if system == "next" { // its default estimator does not read the keys of bi_level_gae
 			s.Overrides = append(s.Overrides, "algorithm.adv_estimator=bi_level_gae")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/credit"
 )
 
@@ -17,8 +18,7 @@ func TestUnknownNumbersAreNull(t *testing.T) {
 	raw, err := json.Marshal([]credit.Number{1.5, credit.Number(math.NaN()), credit.Number(math.Inf(1))})
 	require.NoError(t, err)
 	require.Equal(t, "[1.5,null,null]", string(raw))
-	var back []credit.Number
-	require.NoError(t, json.Unmarshal(raw, &back))
+	back := testkit.JSON[[]credit.Number](t, raw)
 	require.Equal(t, credit.Number(1.5), back[0])
 	require.True(t, math.IsNaN(float64(back[1])))
 }
@@ -42,12 +42,12 @@ func TestDamagedResultsAreRefused(t *testing.T) {
 		`{"step":3,"group":1,"index":2,"length":3,"turns":[{"turn":-1}]}`:           "turn -1",
 		`{"step":3,"group":1,"index":2,"length":3,"mistake":3}`:                     "mistake is turn 3",
 	} {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		testkit.Write(t, path, text)
 		_, err := credit.LoadMeasured(dir, k)
 		require.ErrorIs(t, err, credit.ErrFile, text)
 		require.ErrorContains(t, err, why, text)
 	}
-	require.NoError(t, os.WriteFile(path, []byte(good), 0o644))
+	testkit.Write(t, path, good)
 	m, err := credit.LoadMeasured(dir, k)
 	require.NoError(t, err)
 	require.True(t, math.IsNaN(float64(m.Turns[0].Q)))

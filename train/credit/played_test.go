@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/rollout/store"
 	"vagen/train/credit"
 )
@@ -41,6 +42,6 @@ func TestPlayedEpisodesAreKeptLikeRecordedOnes(t *testing.T) {
 
 	// A folder that cannot be written to is an error.
 	require.NoError(t, os.RemoveAll(dir))
-	require.NoError(t, os.WriteFile(dir, nil, 0o644))
+	testkit.Write(t, dir, "")
 	require.Error(t, s.step.SavePlayed(run, 5, nil))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/advantage"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train/credit"
 )
@@ -56,8 +57,7 @@ func TestResultsDoNotDependOnWorkersOrInterruptions(t *testing.T) {
 	require.Greater(t, len(left), 4)
 	require.Less(t, len(left), len(want))
 	require.NotContains(t, left, "step_4/table.json")
-	require.NoError(t, os.WriteFile(filepath.Join(stopped.Run, credit.Folder, "step_4", ".table.json.1-1.tmp"), []byte("{"),
-		0o644))
+	testkit.Write(t, filepath.Join(stopped.Run, credit.Folder, "step_4", ".table.json.1-1.tmp"), "{")
 	s.policy.fail = nil
 	require.NoError(t, measure(stopped, 2))
 	require.Equal(t, want, written(t, stopped))
@@ -77,8 +77,7 @@ func TestResultsDoNotDependOnWorkersOrInterruptions(t *testing.T) {
 func TestDamagedWorkIsPlayedAgain(t *testing.T) {
 	s := newSetup(t, twoTurns(), 4, true)
 	m := s.measurement(t, all)
-	_, err := m.Measure(t.Context())
-	require.NoError(t, err)
+	measured(t, m)
 	want := written(t, m)
 	var names []string
 	for name := range want {
@@ -95,15 +94,14 @@ func TestDamagedWorkIsPlayedAgain(t *testing.T) {
 		strings.Repeat("[", 1<<20),
 	} {
 		require.NotEqual(t, good, bad)
-		require.NoError(t, os.WriteFile(filepath.Join(m.Run, credit.Folder, names[0]), []byte(bad), 0o644))
-		_, err := m.Measure(t.Context())
-		require.NoError(t, err)
+		testkit.Write(t, filepath.Join(m.Run, credit.Folder, names[0]), bad)
+		measured(t, m)
 		require.Equal(t, want, written(t, m), "%.40s", bad)
 	}
 	// What cannot be read or written is an error.
 	require.NoError(t, os.RemoveAll(filepath.Join(m.Run, credit.Folder)))
-	require.NoError(t, os.WriteFile(filepath.Join(m.Run, credit.Folder), nil, 0o644))
-	_, err = m.Measure(t.Context())
+	testkit.Write(t, filepath.Join(m.Run, credit.Folder), "")
+	_, err := m.Measure(t.Context())
 	require.Error(t, err)
 }
 
@@ -112,8 +110,7 @@ func TestABudgetStopsBetweenBatches(t *testing.T) {
 	m := s.measurement(t, func(m *credit.Measurement) { m.MaxTokens = 1 })
 	var seen []credit.Progress
 	m.Done = func(p credit.Progress) { seen = append(seen, p) }
-	table, err := m.Measure(t.Context())
-	require.NoError(t, err)
+	table := measured(t, m)
 	require.Equal(t, 8, table.Episodes)
 	require.Contains(t, table.Remarks, "the budget stopped the measurement after 8 of 20 episodes")
 	require.Len(t, seen, 1)
@@ -121,24 +118,21 @@ func TestABudgetStopsBetweenBatches(t *testing.T) {
 	require.Greater(t, seen[0].Tokens, int64(8*16*2*2))
 
 	m.MaxTokens = seen[0].Tokens + 1 // what is there counts
-	table, err = m.Measure(t.Context())
-	require.NoError(t, err)
+	table = measured(t, m)
 	require.Equal(t, 16, table.Episodes)
 
 	m.MaxTokens, m.MaxTime = 0, 1
-	table, err = m.Measure(t.Context())
-	require.NoError(t, err)
+	table = measured(t, m)
 	require.Zero(t, table.Episodes)
 	m.MaxTime = 0
-	table, err = m.Measure(t.Context())
-	require.NoError(t, err)
+	table = measured(t, m)
 	require.Equal(t, 20, table.Episodes)
 	require.NotContains(t, strings.Join(table.Remarks, " "), "budget")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m.Seed = 99
-	_, err = m.Measure(ctx)
+	_, err := m.Measure(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -148,15 +142,13 @@ func TestReplaysMeasureWhatSnapshotsDo(t *testing.T) {
 	with, without := newSetup(t, twoTurns(), 6, true), newSetup(t, twoTurns(), 6, false)
 	a, b := with.measurement(t, all), without.measurement(t, all)
 	for _, m := range []*credit.Measurement{a, b} {
-		_, err := m.Measure(t.Context())
-		require.NoError(t, err)
+		measured(t, m)
 	}
 	require.Equal(t, written(t, a), written(t, b))
 
 	without.lies = true
 	b.Seed = 7
-	table, err := b.Measure(t.Context())
-	require.NoError(t, err)
+	table := measured(t, b)
 	require.Equal(t, 6, table.LeftOut)
 	require.Equal(t, 6, table.Turns)
 	for _, r := range results(t, b) {
@@ -172,8 +164,7 @@ func TestForcedAnswersAndTurnsAreMeasured(t *testing.T) {
 	m := s.measurement(t, func(m *credit.Measurement) {
 		m.Turns, m.Alternatives, m.Force, m.Episodes = []int{1, 5}, 0, []string{"1", "nonsense"}, 4
 	})
-	table, err := m.Measure(t.Context())
-	require.NoError(t, err)
+	table := measured(t, m)
 	require.Equal(t, 4, table.Episodes)
 	require.Equal(t, 4, table.Turns)
 	found := 0

@@ -37,7 +37,7 @@ func recordedStep(t *testing.T, c config.Config, b *traintest.Bandit) *credit.St
 	t.Helper()
 	dir := t.TempDir()
 	c.Trainer.RolloutDir, c.Trainer.RolloutScores, c.Trainer.Steps = &dir, true, 1
-	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, b, nil)
 	tr.Handled = []string{"trainer."}
 	tr.Observer = traintest.Hooks{
 		OnPlayed: func(step int, ts []*rollout.Trajectory) error {
@@ -66,7 +66,7 @@ func TestTheRunsOwnEstimatorGivesTheRecordedBits(t *testing.T) {
 		if spec.Baselines || spec.Squares || spec.Running { // read what runs do not record
 			continue
 		}
-		for _, more := range []string{"", "kl", "normalized", "window"} {
+		for _, more := range []string{"kl", "normalized", "window"} {
 			c, b := grouped(name)
 			switch more {
 			case "kl":

@@ -39,8 +39,7 @@ func TestIntervalsCoverTheTruth(t *testing.T) {
 			m.Step = &credit.Step{Config: s.step.Config, Episodes: s.step.Episodes[:1]}
 			m.Estimators = []string{}
 		})
-		_, err := m.Measure(t.Context())
-		require.NoError(t, err)
+		measured(t, m)
 		got := results(t, m)[0]
 		require.Len(t, got.Turns, 2)
 		for k, turn := range got.Turns {
@@ -94,8 +93,7 @@ func TestEstimatorsAreRankedByTheTruth(t *testing.T) {
 	s.step.Names = registry(t, biLevel("near", 0.01, same), biLevel("middle", 0.5, same), biLevel("far", 1, same),
 		biLevel("wrong", 0.01, func(e advantage.Estimator) advantage.Estimator { return shifted{e} }))
 	m := s.measurement(t, func(m *credit.Measurement) { m.Estimators = []string{"wrong", "far", "middle", "near"} })
-	table, err := m.Measure(t.Context())
-	require.NoError(t, err)
+	table := measured(t, m)
 	require.Equal(t, []string{"wrong", "far", "middle", "near", credit.ReturnMinusMean, credit.Zero, credit.Random},
 		names(table))
 	near, middle, far, wrong := line(t, table, "near"), line(t, table, "middle"), line(t, table, "far"),
@@ -131,8 +129,7 @@ func TestEstimatorsAreRankedByTheTruth(t *testing.T) {
 func TestTheMistakeIsTheTurnThatDecides(t *testing.T) {
 	s := newSetup(t, chain(), 20, true)
 	m := s.measurement(t, func(*credit.Measurement) {})
-	_, err := m.Measure(t.Context())
-	require.NoError(t, err)
+	measured(t, m)
 	mistakes := map[int]int{}
 	for i, r := range results(t, m) {
 		_, did := places(t, s.step.Episodes[i])

@@ -266,6 +266,14 @@ func (s *setup) measurement(t testing.TB, change func(*credit.Measurement)) *cre
 	return m
 }
 
+// measured measures.
+func measured(t testing.TB, m *credit.Measurement) *credit.Table {
+	t.Helper()
+	table, err := m.Measure(t.Context())
+	require.NoError(t, err)
+	return table
+}
+
 // results are those that a measurement wrote.
 func results(t testing.TB, m *credit.Measurement) []*credit.Measured {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/enginestub"
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/policy"
 	"vagen/policy/engine"
@@ -43,8 +44,7 @@ func stepMetrics(t *testing.T, dir string) []map[string]float64 {
 	}
 	var out []map[string]float64
 	for line := range bytes.Lines(raw) {
-		all := map[string]any{}
-		require.NoError(t, json.Unmarshal(line, &all))
+		all := testkit.JSON[map[string]any](t, line)
 		if all["kind"] != "step" {
 			continue
 		}
@@ -153,8 +153,7 @@ func TestFaultsOfServersChangeNothing(t *testing.T) {
 			require.Zero(t, g["engine_lost"])
 		}
 		require.NoError(t, r.Close())
-		raw, err := os.ReadFile(filepath.Join(c.Trainer.Dir, "metrics.jsonl"))
-		require.NoError(t, err)
+		raw := testkit.Read(t, filepath.Join(c.Trainer.Dir, "metrics.jsonl"))
 		for line := range bytes.Lines(raw) {
 			m, kept := map[string]any{}, map[string]float64{}
 			require.NoError(t, json.Unmarshal(line, &m))
@@ -223,11 +222,10 @@ func TestWeightsAreNotReplacedUnderACollection(t *testing.T) {
 	require.Positive(t, n)
 	require.NoError(t, l.Resume(policy.Recorded{Conversation: 2, Tokens: out[0].Context}))
 	l.Forget(1, 2)
-	documented, err := os.ReadFile("../../docs/results.md")
-	require.NoError(t, err)
+	documented := testkit.Text(t, "../../docs/results.md")
 	for name := range l.Gauges() {
 		if own, ok := strings.CutPrefix(name, "engine_"); ok {
-			require.Regexp(t, `perf/engine_\{[^}]*\b`+own+`\b`, string(documented))
+			require.Regexp(t, `perf/engine_\{[^}]*\b`+own+`\b`, documented)
 		}
 	}
 	plan, err := l.Plan(vlm.Workload{Generate: true, Rows: 2, Tokens: 64})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/enginestub"
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/policy"
 	"vagen/policy/engine"
@@ -125,12 +126,10 @@ func TestATeacherThatDiesEndsTheRun(t *testing.T) {
 	require.ErrorContains(t, err, `the compared tokens are chosen by "student"`)
 	s.SetFaults(enginestub.Faults{Error: 1})
 	err = r.Train(t.Context())
-	require.ErrorIs(t, err, engine.ErrServer)
-	require.ErrorContains(t, err, "actor_rollout_ref.ref.engine: engine: score: row ")
+	testkit.Error(t, err, engine.ErrServer, "actor_rollout_ref.ref.engine: engine: score: row ")
 	require.NoError(t, r.Close())
 
 	c.Agent.Ref.Engine.Addresses, c.Agent.Ref.Engine.Startup = []string{"http://127.0.0.1:1"}, 0 // nothing listens there
 	err = engines.Check(t.Context(), &c)
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, "actor_rollout_ref.ref.engine: ")
+	testkit.Error(t, err, config.ErrConfig, "actor_rollout_ref.ref.engine: ")
 }

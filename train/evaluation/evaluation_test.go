@@ -15,6 +15,7 @@ import (
 	"vagen/env/builtin"
 	"vagen/env/dataset"
 	"vagen/env/frozenlake"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/chat"
 	"vagen/policy/vlm"
@@ -52,8 +53,7 @@ backends:
 `
 
 func evalFile(t *testing.T, text string) string {
-	path := filepath.Join(t.TempDir(), "eval.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	path := testkit.File(t, "eval.yaml", text)
 	return path
 }
 
@@ -88,13 +88,12 @@ func TestKeysGoToTheServicesThatTheDocumentationNames(t *testing.T) {
 func TestAnAdaptersModelIsTheOneItNames(t *testing.T) {
 	base, adapter := t.TempDir(), t.TempDir()
 	write := func(dir, name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		testkit.Write(t, filepath.Join(dir, name), text)
 	}
 	about := fmt.Sprintf(`{"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "base_model_name_or_path": %q}`, base)
 	write(adapter, "adapter_config.json", about)
 	_, _, err := ModelAt(adapter, "")
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, "lora_adapter_path")
+	testkit.Error(t, err, config.ErrConfig, "lora_adapter_path")
 	write(base, "config.json", "{}")
 	model, with, err := ModelAt(adapter, "")
 	require.NoError(t, err)
@@ -161,15 +160,15 @@ func TestPoliciesOfOneNameAreToldApart(t *testing.T) {
 	for _, file := range []string{filepath.Join(dir, "config.json"), filepath.Join(dir, "model.safetensors"),
 		filepath.Join(adapter, "adapter_model.safetensors")} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		require.NoError(t, os.WriteFile(file, []byte("old"), 0o644))
+		testkit.Write(t, file, "old")
 	}
 	local := "run.backend=local"
 	before, with := identity(local), identity(local, "backends.local.lora_adapter_path=adapter")
 	require.Equal(t, before, identity(local, "backends.local.engine=go"))
 	require.NotEqual(t, before, with)
-	require.NoError(t, os.WriteFile(filepath.Join(adapter, "adapter_model.safetensors"), []byte("new"), 0o644))
+	testkit.Write(t, filepath.Join(adapter, "adapter_model.safetensors"), "new")
 	require.NotEqual(t, with, identity(local, "backends.local.lora_adapter_path=adapter"))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "model.safetensors"), []byte("new"), 0o644))
+	testkit.Write(t, filepath.Join(dir, "model.safetensors"), "new")
 	require.NotEqual(t, before, identity(local))
 
 	judge := func(scorer, more string) string {
@@ -192,7 +191,7 @@ func TestPoliciesOfOneNameAreToldApart(t *testing.T) {
 func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		testkit.Write(t, filepath.Join(dir, name), text)
 	}
 	write("more.yaml", "envs:\n- {name: frozenlake, n_envs: 2, tag_id: more, seed: [9], response_length_per_turn: 8}\n")
 	write("old.yaml", "env1: {env_name: frozenlake, env_config: {render_mode: text}, train_size: 3, test_size: 2}\n")
@@ -222,8 +221,7 @@ func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	}
 	write("eval.yaml", base+"envs:\n- {name: frozenlake, n_envs: 2, tag_id: MORE, seed: [9]}\n")
 	_, err = Load(filepath.Join(dir, "eval.yaml"), nil)
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, `more.yaml: envs[0]: tag_id is "more", which`)
+	testkit.Error(t, err, config.ErrConfig, `more.yaml: envs[0]: tag_id is "more", which`)
 }
 
 // TestEvaluationsReportAllMistakes at once, with their lines.
@@ -283,9 +281,8 @@ backends:
 func TestAnEvaluationHasNoWorkers(t *testing.T) {
 	path := evalFile(t, evalText)
 	_, err := Load(path, []string{"run.queue=nats://host:4222"})
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, "run.queue is nats://host:4222, which is not supported")
-	require.ErrorContains(t, err, "set it to null or remove it")
+	testkit.Error(t, err, config.ErrConfig, "run.queue is nats://host:4222, which is not supported",
+		"set it to null or remove it")
 	e, err := Load(path, []string{"run.queue=null", "run.queue_options.lease=3"})
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(e.Notes, "\n"), "run.queue_options.lease: an evaluation has no queue")
@@ -311,8 +308,7 @@ func TestTheResponsesAPIIsRefused(t *testing.T) {
 		if c.want == "" {
 			require.NoError(t, err, c.block)
 		} else {
-			require.ErrorIs(t, err, config.ErrConfig)
-			require.ErrorContains(t, err, c.want)
+			testkit.Error(t, err, config.ErrConfig, c.want)
 		}
 	}
 }
@@ -364,16 +360,14 @@ func TestAnEvaluationIsCheckedWithASampleTurn(t *testing.T) {
 		require.NoError(t, vlm.Create(dir, shape, nil, 1))
 		template := `{%- for m in messages %}{{- '<|im_start|>' + m.role + m.content + '<|im_end|>' }}{%- endfor %}` +
 			`{%- if add_generation_prompt %}{{- '<|im_start|>assistant<think>' }}{%- endif %}`
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o644))
+		testkit.Write(t, filepath.Join(dir, "chat_template.jinja"), template)
 		e, err := Load(path, []string{"run.backend=local", "backends.local.engine=go"})
 		require.NoError(t, err)
 		if err = e.Check(t.Context(), nil); !refused {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorIs(t, err, config.ErrConfig)
-		require.ErrorContains(t, err, "tag packed: frozenlake: ")
-		require.ErrorContains(t, err, "has the format wm (<perception>")
+		testkit.Error(t, err, config.ErrConfig, "tag packed: frozenlake: ", "has the format wm (<perception>")
 	}
 }
 
@@ -416,6 +410,6 @@ func TestOwnBackendsAndEnvironmentsAreNamedLikeThoseOfTheLibrary(t *testing.T) {
 		require.True(t, closed)
 	}
 	_, err := Parts{Backends: backends, Envs: envs}.Load(path, []string{"run.backend=other", "backends.other.api=ecco"})
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, `must be one of ["anthropic" "echo" "gemini" "openai" "local"], did you mean "echo"?`)
+	testkit.Error(t, err, config.ErrConfig,
+		`must be one of ["anthropic" "echo" "gemini" "openai" "local"], did you mean "echo"?`)
 }

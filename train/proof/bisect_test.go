@@ -10,6 +10,7 @@ import (
 
 	"vagen/internal/durable"
 	"vagen/internal/safetensors"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
@@ -142,10 +143,9 @@ func TestADifferenceInImitationIsCalledSo(t *testing.T) {
 	a, dir := whole(t, recorded()), whole(t, c)
 	for run, loss := range map[string]string{a: "0.5", dir: "0.25"} {
 		path := filepath.Join(run, "metrics.jsonl")
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, append([]byte(`{"kind":"imitate","step":16,"imitate/loss":`+loss+"}\n"),
-			raw...), 0o644))
+		raw := testkit.Read(t, path)
+		testkit.Write(t, path, append([]byte(`{"kind":"imitate","step":16,"imitate/loss":`+loss+"}\n"),
+			raw...))
 	}
 	b := bisect(t, a, dir)
 	require.Equal(t, proof.Finding{Step: 16, Stage: track.StageImitation, What: "metrics imitate/loss 0.5 → 0.25"},

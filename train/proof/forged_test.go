@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/durable"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train/config"
 	"vagen/train/proof"
@@ -33,15 +34,13 @@ func forgeWeights(t *testing.T, dir string) {
 	folder := filepath.Join(dir, "checkpoints", "step_6")
 	path, manifest := filepath.Join(folder, "actor", "policy"), filepath.Join(folder, "manifest.json")
 	edit(t, flip, path)
-	raw, err := os.ReadFile(manifest)
-	require.NoError(t, err)
-	var sums map[string]durable.Sum
-	require.NoError(t, json.Unmarshal(raw, &sums))
+	sums := testkit.JSON[map[string]durable.Sum](t, testkit.Read(t, manifest))
+	var err error
 	sums["actor/policy"], err = durable.SumOf(path)
 	require.NoError(t, err)
-	raw, err = json.Marshal(sums)
+	raw, err := json.Marshal(sums)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(manifest, raw, 0o644))
+	testkit.Write(t, manifest, raw)
 }
 
 // until keeps the lines up to the last one with a text.
@@ -61,7 +60,7 @@ func TestForgeriesWithoutANewChainAreFound(t *testing.T) {
 	add := func(t *testing.T, path ...string) {
 		name := filepath.Join(path...)
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		require.NoError(t, os.WriteFile(name, []byte("x"), 0o644))
+		testkit.Write(t, name, "x")
 	}
 	score := func(t *testing.T, dir string) {
 		edit(t, replace(`"train/score":`, `"train/score":1`), dir, "metrics.jsonl")
@@ -129,8 +128,8 @@ func TestForgeriesWithoutANewChainAreFound(t *testing.T) {
 func TestARunWhoseStartWasNotRecordedStartsAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	require.ErrorIs(t, train(t, dir, recorded(), stopAt(0)), traintest.ErrBroken)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, proof.FileName), nil, 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "metrics.jsonl"), nil, 0o644))
+	testkit.Write(t, filepath.Join(dir, proof.FileName), "")
+	testkit.Write(t, filepath.Join(dir, "metrics.jsonl"), "")
 	require.NoError(t, train(t, dir, recorded(), nil))
 	r := verify(t, dir)
 	require.Empty(t, append(r.Faults(), r.Unfinished()...), text(r))

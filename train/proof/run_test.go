@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train/config"
@@ -105,11 +106,10 @@ func whole(t *testing.T, c config.Config) string {
 func edit(t *testing.T, change func(text string) string, path ...string) {
 	t.Helper()
 	name := filepath.Join(path...)
-	raw, err := os.ReadFile(name)
-	require.NoError(t, err)
-	now := change(string(raw))
-	require.NotEqual(t, string(raw), now, "the test changes the file")
-	require.NoError(t, os.WriteFile(name, []byte(now), 0o644))
+	raw := testkit.Text(t, name)
+	now := change(raw)
+	require.NotEqual(t, raw, now, "the test changes the file")
+	testkit.Write(t, name, now)
 }
 
 // flip changes the byte in the middle.

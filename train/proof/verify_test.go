@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train/config"
@@ -99,11 +100,10 @@ func TestARunMayWriteDuringTheCheck(t *testing.T) {
 	c.Trainer.KeepActors, c.Trainer.KeepCritics = &one, &one
 	dir := whole(t, c)
 	chain := filepath.Join(dir, proof.FileName)
-	all, err := os.ReadFile(chain)
-	require.NoError(t, err)
+	all := testkit.Read(t, chain)
 	at := strings.Index(string(all), `{"kind":"step","step":6`)
 	require.Positive(t, at)
-	write := func(path string, text []byte) { require.NoError(t, os.WriteFile(path, text, 0o644)) }
+	write := func(path string, text []byte) { testkit.Write(t, path, text) }
 
 	write(chain, all[:at])
 	require.Contains(t, text(verify(t, dir)), "checkpoints: fault: the newest one, of step 5, is missing\n")
@@ -213,9 +213,7 @@ func TestARollbackIsPartOfTheChain(t *testing.T) {
 			return nil
 		}
 	}))
-	raw, err := os.ReadFile(filepath.Join(dir, proof.FileName))
-	require.NoError(t, err)
-	require.Contains(t, string(raw), `"kind":"rollback"`)
+	require.Contains(t, testkit.Text(t, filepath.Join(dir, proof.FileName)), `"kind":"rollback"`)
 	r := verify(t, dir)
 	require.Empty(t, r.Faults(), text(r))
 	require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, r.Steps())
@@ -228,8 +226,8 @@ func TestAnOldRunGetsAClearMessage(t *testing.T) {
 	require.ErrorIs(t, train(t, dir, recorded(), stopAt(6)), traintest.ErrBroken)
 	require.NoError(t, os.Remove(filepath.Join(dir, proof.FileName)))
 	_, err := proof.Verify(t.Context(), dir)
-	require.ErrorIs(t, err, proof.ErrNoRecord)
-	require.ErrorContains(t, err, "the file was removed, or the run was trained by a version of vagen before it")
+	testkit.Error(t, err, proof.ErrNoRecord,
+		"the file was removed, or the run was trained by a version of vagen before it")
 	log := resumeLogged(t, dir, recorded())
 	require.Contains(t, log, "the run has metrics, but no record of them")
 	require.Regexp(t, `metrics.jsonl: not checked: the first \d events are older than the chain`, text(verify(t, dir)))
@@ -248,7 +246,7 @@ func FuzzParse(f *testing.F) {
 		dir := t.TempDir()
 		lines := string(raw) + "\n" + proof.Sealed(`{"kind":"start","kept":1,"step":-1}`) + "\n" + proof.Sealed(body) + "\n"
 		for _, text := range []string{lines, strings.Repeat(proof.Sealed(body)+"\n", 2)} {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, proof.FileName), []byte(text), 0o644))
+			testkit.Write(t, filepath.Join(dir, proof.FileName), text)
 			if _, err := proof.Verify(t.Context(), dir); err != nil {
 				require.ErrorContains(t, err, "proof: ")
 			}

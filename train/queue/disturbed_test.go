@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -34,8 +35,7 @@ func TestQueuesWhoseNamesBeginAlikeAreApart(t *testing.T) {
 		jetstream.ObjectStoreConfig{Bucket: other.bucket("0123456789abcdef01234567")})
 	require.NoError(t, err)
 	f.start(t)
-	f.work(t, f.workerOptions())
-	f.finish(t)
+	f.complete(t)
 	require.NoError(t, f.q.Finish(t.Context()))
 	var left []string
 	for name := range f.q.js.ObjectStoreNames(t.Context()).Name() {
@@ -107,8 +107,7 @@ func TestFilesWithoutCredentialsAreErrors(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := Work(ctx, o)
 		cancel()
-		require.ErrorIs(t, err, ErrOption)
-		require.ErrorContains(t, err, creds)
+		testkit.Error(t, err, ErrOption, creds)
 	}
 }
 
@@ -142,8 +141,7 @@ func TestATaskThatNoServerTakesEndsTheRun(t *testing.T) {
 	}
 	f.es[3].Config["map"] = strings.Repeat("x", maxTask-8000) // the rest is for the task and its header
 	f.start(t)
-	f.work(t, f.workerOptions())
-	f.finish(t)
+	f.complete(t)
 }
 
 // TestABatchIsOpenedOnce, also if tasks of another one, which cannot be opened, come in between,
@@ -164,8 +162,7 @@ func TestABatchIsOpenedOnce(t *testing.T) {
 	require.NoError(t, err)
 	m, err := s.GetMsg(t.Context(), s.CachedInfo().State.FirstSeq)
 	require.NoError(t, err)
-	var own task
-	require.NoError(t, json.Unmarshal(m.Data, &own))
+	own := testkit.JSON[task](t, m.Data)
 	stale := own
 	stale.Deal = "ended"
 	for range 10 {
@@ -173,8 +170,7 @@ func TestABatchIsOpenedOnce(t *testing.T) {
 		require.Error(t, w.open(t.Context(), &stale).err)
 	}
 	require.Equal(t, 1, opens)
-	f.work(t, f.workerOptions())
-	f.finish(t)
+	f.complete(t)
 }
 
 // TestAnyNumberOfEpisodesAtATime: without memory for each of them.
@@ -200,8 +196,7 @@ func TestTasksThatArriveWhenAWorkerStopsAreNoTries(t *testing.T) {
 	cancel()
 	_, err = w.fetch(stopped, c, len(f.es), func(h *held) { w.giveBack(t.Context(), h) })
 	require.NoError(t, err)
-	f.work(t, f.workerOptions())
-	f.finish(t)
+	f.complete(t)
 	require.Zero(t, f.q.count.died.Load())
 }
 
@@ -243,8 +238,7 @@ func TestWhatAWorkerSaysOfTasksOfAnEarlierStreamDoesNotCount(t *testing.T) {
 	for _, h := range all {
 		w.giveBack(t.Context(), h)
 	}
-	f.work(t, f.workerOptions())
-	f.finish(t)
+	f.complete(t)
 	require.Equal(t, int64(len(f.es)), f.q.count.redealt.Load())
 }
 
@@ -285,8 +279,7 @@ func TestAnEmbeddedServerThatCannotStartSaysWhy(t *testing.T) {
 	o.Run, o.Dir, o.Listen = "run-1", t.TempDir(), "127.0.0.1:0"
 	require.NoError(t, os.WriteFile(filepath.Join(o.Dir, "jetstream"), nil, 0o600))
 	_, err := Open(t.Context(), o)
-	require.ErrorIs(t, err, ErrServer)
-	require.ErrorContains(t, err, "not a directory")
+	testkit.Error(t, err, ErrServer, "not a directory")
 }
 
 // TestSettingsOfAnySizeAreRead: those that the server sends in many chunks, and none that are

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
@@ -142,6 +142,13 @@ func (f *fixture) finish(t *testing.T) {
 	same(t, want, f.ts)
 }
 
+// complete is finish with a worker that plays what is left.
+func (f *fixture) complete(t *testing.T) {
+	t.Helper()
+	f.work(t, f.workerOptions())
+	f.finish(t)
+}
+
 func same(t *testing.T, want, got []*rollout.Trajectory) {
 	t.Helper()
 	d, err := store.FirstDifference(want, got)
@@ -162,29 +169,11 @@ func TestHostileResultsAreCountedAndPlayedAgain(t *testing.T) {
 			return nil
 		}
 	})
-	f.deal(t)
+	g := newForger(t, f)
 	honest, _, err := f.p.Play(t.Context(), f.es[:1], 9)
 	require.NoError(t, err)
-	js := f.q.js
-	bucketPrefix := f.q.names.prefix
-	var batch string
-	for name := range js.ObjectStoreNames(t.Context()).Name() {
-		if name != f.q.names.settings {
-			batch = strings.TrimPrefix(name, bucketPrefix)
-		}
-	}
-	bucket, err := js.ObjectStore(t.Context(), f.q.names.bucket(batch))
+	bucket, err := f.q.js.ObjectStore(t.Context(), f.q.names.bucket(g.batch))
 	require.NoError(t, err)
-	send := func(places string, body []byte, header ...string) {
-		m := nats.NewMsg(f.q.names.resultOf(batch))
-		m.Header.Set(tasksHeader, places)
-		for i := 0; i < len(header); i += 2 {
-			m.Header.Set(header[i], header[i+1])
-		}
-		m.Data = body
-		_, err := js.PublishMsg(t.Context(), m)
-		require.NoError(t, err)
-	}
 	attempt := 0
 	encoded := func(change func(t *rollout.Trajectory)) []byte {
 		c := *honest[0]
@@ -201,7 +190,7 @@ func TestHostileResultsAreCountedAndPlayedAgain(t *testing.T) {
 		return raw
 	}
 	for _, places := range []string{"", "x", "0", "7/0", "-1/0", "0/-1", "0/0,", strings.Repeat("0/0,", 100) + "0/0"} {
-		send(places, nil)
+		g.send(places, nil)
 	}
 	nan := float32(math.NaN())
 	good := encoded(func(*rollout.Trajectory) {})
@@ -243,17 +232,16 @@ func TestHostileResultsAreCountedAndPlayedAgain(t *testing.T) {
 			t.Rows = []rollout.Row{row}
 		}),
 	} {
-		send(fmt.Sprintf("0/%d", attempt), body)
+		g.send(fmt.Sprintf("0/%d", attempt), body)
 		attempt++
 		require.Eventually(t, func() bool { return f.q.count.faults.Load() == int64(attempt) }, patience, time.Millisecond,
 			"body %d: %s", i, f.log.String())
 	}
-	send(fmt.Sprintf("0/%d,0/%d", attempt, attempt), good)
-	send(fmt.Sprintf("0/%d", attempt), nil, objectHeader, "../../etc/passwd")
-	send(fmt.Sprintf("0/%d", attempt+2), []byte(strings.Repeat("\xff", 1<<20)), faultHeader, "odd")
+	g.send(fmt.Sprintf("0/%d,0/%d", attempt, attempt), good)
+	g.send(fmt.Sprintf("0/%d", attempt), nil, objectHeader, "../../etc/passwd")
+	g.send(fmt.Sprintf("0/%d", attempt+2), []byte(strings.Repeat("\xff", 1<<20)), faultHeader, "odd")
 	require.Zero(t, f.q.count.played.Load())
-	f.work(t, f.workerOptions())
-	f.finish(t)
+	f.complete(t)
 	require.Greater(t, f.q.count.invalid.Load(), int64(20))
 }
 
@@ -263,8 +251,7 @@ func TestAQueueOfAnotherRunIsRefused(t *testing.T) {
 	other := f.opts
 	other.URL, other.Run = f.q.URL(), "run-2"
 	_, err := Open(t.Context(), other)
-	require.ErrorIs(t, err, ErrOtherRun)
-	require.ErrorContains(t, err, `belongs to the run "run-1"`)
+	testkit.Error(t, err, ErrOtherRun, `belongs to the run "run-1"`)
 	require.ErrorIs(t, Probe(t.Context(), other), ErrOtherRun)
 	require.ErrorIs(t, Discard(t.Context(), other.Connection, "run-3"), ErrOtherRun)
 	require.NoError(t, Discard(t.Context(), other.Connection, "run-1"))
@@ -295,8 +282,7 @@ func TestWrongCredentialsAreErrorsWithoutSecrets(t *testing.T) {
 		o.Key = "swordfish"
 		require.ErrorIs(t, Work(t.Context(), o), ErrAccess)
 		f.deal(t)
-		f.work(t, f.workerOptions())
-		f.finish(t)
+		f.complete(t)
 		require.False(t, f.log.has("hunter2")())
 	}
 }
@@ -398,8 +384,7 @@ func TestWhatTheServerLosesIsPlayedAgain(t *testing.T) {
 	for _, name := range []string{f.q.names.tasks, f.q.names.results} {
 		require.NoError(t, f.q.js.DeleteStream(t.Context(), name))
 	}
-	f.work(t, f.workerOptions())
-	f.finish(t)
+	f.complete(t)
 }
 
 // TestALostTaskIsPlayedAgain, also while a task of an earlier process is in the queue, which no
@@ -413,15 +398,13 @@ func TestALostTaskIsPlayedAgain(t *testing.T) {
 	m, err := tasks.GetMsg(t.Context(), tasks.CachedInfo().State.FirstSeq)
 	require.NoError(t, err)
 	require.NoError(t, tasks.DeleteMsg(t.Context(), m.Sequence))
-	var stale task
-	require.NoError(t, json.Unmarshal(m.Data, &stale))
+	stale := testkit.JSON[task](t, m.Data)
 	stale.Deal = "ended"
 	raw, err := json.Marshal(&stale)
 	require.NoError(t, err)
 	_, err = f.q.js.Publish(t.Context(), f.q.names.taskOf(stale.Batch, stale.Deal), raw)
 	require.NoError(t, err)
-	f.work(t, f.workerOptions())
-	f.finish(t)
+	f.complete(t)
 	require.Equal(t, int64(1), f.q.count.redealt.Load())
 }
 
@@ -462,8 +445,7 @@ func TestAWorkerThatStopsGivesItsEpisodesBack(t *testing.T) {
 		}()
 		require.NoError(t, stop())
 	}
-	f.work(t, f.workerOptions())
-	f.finish(t)
+	f.complete(t)
 	require.Zero(t, f.q.count.died.Load())
 }
 

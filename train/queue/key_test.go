@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/regular"
+	"vagen/internal/testkit"
 )
 
 // TestAnEmbeddedQueueWithoutAKeyMakesItsOwn: only who can read the file, which is the user, logs in. Every
@@ -39,9 +40,7 @@ func TestAnEmbeddedQueueWithoutAKeyMakesItsOwn(t *testing.T) {
 				info, err := os.Stat(file)
 				require.NoError(t, err)
 				require.Equal(t, os.FileMode(0o600), info.Mode())
-				raw, err := os.ReadFile(file)
-				require.NoError(t, err)
-				keys[string(raw)] = true
+				keys[testkit.Text(t, file)] = true
 			} else {
 				require.Empty(t, q.KeyFile())
 			}
@@ -75,6 +74,5 @@ func TestAWorkerWaitsForTheFileOfTheKey(t *testing.T) {
 func TestTheFileOfAKeyMustBeRegular(t *testing.T) {
 	_, err := (&Connection{KeyFile: os.DevNull}).secret()
 	require.ErrorIs(t, err, regular.ErrNotRegular)
-	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "KeyFile")
+	testkit.Error(t, err, ErrOption, "KeyFile")
 }

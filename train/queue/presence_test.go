@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/rollout"
 	"vagen/train/queue"
@@ -39,9 +40,7 @@ func TestABatchWhoseWorkersAllFailedEndsWithTheReason(t *testing.T) {
 	p := player(t)
 	p.Dealer = q
 	_, _, err := p.Play(t.Context(), episodes(8), 7)
-	require.ErrorIs(t, err, queue.ErrNoWorkers)
-	require.ErrorContains(t, err, errClosed.Error())
-	require.ErrorContains(t, err, o.NoWorkers.String())
+	testkit.Error(t, err, queue.ErrNoWorkers, errClosed.Error(), o.NoWorkers.String())
 
 	work(t, q.URL(), nil) // the queue is as before
 	ts, _, err := p.Play(t.Context(), episodes(8), 7)

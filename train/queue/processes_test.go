@@ -20,6 +20,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/pace"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/reward"
@@ -201,8 +202,7 @@ func supervise(
 			kill(all[0], all[1:])
 		}
 	})
-	raw, err = os.ReadFile(j.Out)
-	require.NoError(t, err)
+	raw = testkit.Read(t, j.Out)
 	require.NoError(t, json.Unmarshal(raw, &out))
 	return out, deaths
 }
@@ -222,8 +222,7 @@ func alone(t testing.TB, j job) []string {
 	t.Helper()
 	raw, err := j.play(nil)
 	require.NoError(t, err)
-	var r result
-	require.NoError(t, json.Unmarshal(raw, &r))
+	r := testkit.JSON[result](t, raw)
 	return r.Sums
 }
 

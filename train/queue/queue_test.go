@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
@@ -111,9 +111,7 @@ func bytesOf(t testing.TB, ts []*rollout.Trajectory) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "episodes.parquet")
 	require.NoError(t, store.Save(path, 1, ts))
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return raw
+	return testkit.Read(t, path)
 }
 
 // expected plays episodes in this process.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // streamDir is where the embedded server has the files of its streams.
@@ -21,7 +23,7 @@ func TestAStreamThatCannotBeCreatedYet(t *testing.T) {
 	streams := streamDir(f.opts.Dir)
 	require.NoError(t, os.Mkdir(filepath.Join(streams, ".kept"), 0o755), "or the server removes the folder")
 	require.NoError(t, Discard(t.Context(), other.Connection, "run-1"))
-	require.NoError(t, os.WriteFile(filepath.Join(streams, f.q.names.results), nil, 0o644))
+	testkit.Write(t, filepath.Join(streams, f.q.names.results), "")
 	q, err := Open(t.Context(), other)
 	require.NoError(t, err)
 	require.NoError(t, q.Close())
@@ -39,7 +41,7 @@ func TestADiscardedQueueLeavesNoResults(t *testing.T) {
 	}
 	earlier := filepath.Join(streamDir(f.opts.Dir), "."+f.q.names.results)
 	require.NoError(t, os.MkdirAll(earlier, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(earlier, "block"), nil, 0o644))
+	testkit.Write(t, filepath.Join(earlier, "block"), "")
 	require.NoError(t, Discard(t.Context(), other.Connection, "run-1"))
 	q, err := Open(t.Context(), other)
 	require.NoError(t, err)

@@ -3,11 +3,12 @@ package queue
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"os"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // TestEpisodesTravelOverTLS: with the authority of the server's certificate a worker plays;
@@ -45,9 +46,7 @@ func TestAServerMayAskForTheClientsCertificate(t *testing.T) {
 	ca := newAuthority(t, "authority")
 	cert, client := ca.issue(t, "server"), ca.issue(t, "client")
 	pool := x509.NewCertPool()
-	authorities, err := os.ReadFile(ca.file)
-	require.NoError(t, err)
-	require.True(t, pool.AppendCertsFromPEM(authorities))
+	require.True(t, pool.AppendCertsFromPEM(testkit.Read(t, ca.file)))
 	own, err := tls.LoadX509KeyPair(cert.file, cert.keyFile)
 	require.NoError(t, err)
 	s := serve(t, &server.Options{TLS: true, TLSTimeout: 5, TLSVerify: true, TLSConfig: &tls.Config{

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/durable"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train/proof"
 	"vagen/train/replay"
@@ -39,8 +39,8 @@ func TestRunsOfOtherReleasesAreReadAlike(t *testing.T) {
 	folder := func(t *testing.T, text string) string {
 		dir := t.TempDir()
 		name := filepath.Join(dir, rundir.ConfigName)
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, rundir.MetricsName), nil, 0o644))
+		testkit.Write(t, name, text)
+		testkit.Write(t, filepath.Join(dir, rundir.MetricsName), "")
 		sum, err := durable.SumOf(name)
 		require.NoError(t, err)
 		r, err := proof.Open(dir, nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train"
@@ -100,8 +101,7 @@ func TestWhatContradictsOldEpisodesIsRefused(t *testing.T) {
 	tr, _ := traintest.Trainer(t, ahead(traintest.Small()), traintest.Guesser(), &traintest.Arena{})
 	tr.Learner = noSnapshots{tr.Learner}
 	err := tr.Run(t.Context())
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, "does not implement policy.PolicySnapshotter")
+	testkit.Error(t, err, config.ErrConfig, "does not implement policy.PolicySnapshotter")
 }
 
 // BenchmarkStep is a step in which both sides have to wait: environments that take two or

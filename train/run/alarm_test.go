@@ -34,7 +34,7 @@ func TestCriticWarmUpMeasuresNoPolicy(t *testing.T) {
 	low := 1e-9
 	c.Stability.Alarms = config.AlarmConfig{Action: "stop", Patience: 1, MinEntropy: &low}
 	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "stop"}
-	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	log, steps := logged(t, tr, j)
 	require.Len(t, steps, 8)
 	for i, e := range steps {
@@ -46,28 +46,9 @@ func TestCriticWarmUpMeasuresNoPolicy(t *testing.T) {
 	require.NotContains(t, log, "metric not found")
 
 	c.Stability.Spike.Metric = "actor/grad_nrom"
-	tr, j = traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, j = traintest.Trainer(t, c, traintest.Guesser(), nil)
 	log, _ = logged(t, tr, j)
 	require.Equal(t, 1, strings.Count(log, "metric not found"), "a name that no step has is reported once")
-}
-
-// TestAStepThatUpdatesNothingMeasuresNoUpdate: its metrics are absent, not 0.
-func TestAStepThatUpdatesNothingMeasuresNoUpdate(t *testing.T) {
-	c := traintest.Small()
-	c.Trainer.Steps, c.Rollout.Trajectories = 2, 2
-	c.Filter = config.FilterConfig{Enable: true, Name: "drop_equal",
-		Settings: map[string]any{"keep_none": true, "tolerance": 100.0}}
-	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "stop"}
-	b := traintest.Guesser()
-	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
-	log, steps := logged(t, tr, j)
-	require.Empty(t, b.Updates)
-	for _, e := range steps {
-		for _, name := range append(policyMetrics, "critic/vf_loss", "critic/grad_norm", "train/trained_tokens") {
-			require.NotContains(t, e.Metrics, name)
-		}
-	}
-	require.NotContains(t, log, "metric not found")
 }
 
 // TestOptimiserStepsWithoutATokenDoNotDiluteAverages: a figure is the average over the
@@ -83,7 +64,7 @@ func TestOptimiserStepsWithoutATokenDoNotDiluteAverages(t *testing.T) {
 		}
 		return nil
 	}
-	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, b, nil)
 	tr.Learner = weightless{b}
 	_, steps := logged(t, tr, j)
 	require.Len(t, b.Updates, 2)
@@ -113,7 +94,7 @@ func TestNaNDuringCriticWarmUpIsASpike(t *testing.T) {
 		c.Trainer.CriticWarmup = 3
 		c.Stability.Spike = config.SpikeConfig{Metric: metric, Window: 4, Deviations: 20, Action: "stop"}
 		b := traintest.Guesser()
-		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, c, b, nil)
 		b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
 			if tr.Done() == 1 {
 				set(s)
@@ -149,29 +130,16 @@ func babble(t *testing.T, steps, from, to int) (*train.Trainer, *traintest.Journ
 	c := traintest.Small()
 	c.Trainer.Steps, c.Agent.Actor.Optim.Rate = steps, 0.01
 	b := traintest.Guesser()
-	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, b, nil)
 	tr.Learner = babbler{b, func() bool { at := tr.Done() + 1; return from <= at && at <= to }}
 	return tr, j
-}
-
-// TestDefaultAlarmsSeeResponsesThatAreCutOffWithoutAFormat within four steps, in the
-// log and in the metrics. They warn and do not stop.
-func TestDefaultAlarmsSeeResponsesThatAreCutOffWithoutAFormat(t *testing.T) {
-	tr, j := babble(t, 4, 1, 4)
-	log, steps := logged(t, tr, j)
-	require.Len(t, steps, 4)
-	for _, key := range []string{"min_format", "max_truncated"} {
-		require.Equal(t, 1, strings.Count(log, "stability.alarms."+key), key)
-		require.NotContains(t, steps[1].Metrics, "alarm/"+key)
-		require.InDelta(t, 3, steps[2].Metrics["alarm/"+key], 0, key)
-		require.InDelta(t, 4, steps[3].Metrics["alarm/"+key], 0, key)
-	}
 }
 
 // TestAnAlarmIsLoggedWhenItTurnsOnAndOff, however long it lasts.
 func TestAnAlarmIsLoggedWhenItTurnsOnAndOff(t *testing.T) {
 	tr, j := babble(t, 14, 3, 12)
 	log, steps := logged(t, tr, j)
+	require.Equal(t, 2, strings.Count(log, "stability.alarms.min_format"))
 	var lines []string
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "max_truncated") {
@@ -182,8 +150,11 @@ func TestAnAlarmIsLoggedWhenItTurnsOnAndOff(t *testing.T) {
 	require.Regexp(t, `level=WARN .*step=5 metric=train/truncated value=1 stability.alarms.max_truncated=0.9`, lines[0])
 	require.Regexp(t, `level=INFO msg="alarm off" step=13 .*steps=10`, lines[1])
 	for i, e := range steps {
-		require.Equal(t, 4 <= i && i < 12, traintest.Has(e.Metrics, "alarm/max_truncated"), "step %d", i+1)
+		for _, key := range []string{"alarm/max_truncated", "alarm/min_format"} {
+			require.Equal(t, 4 <= i && i < 12, traintest.Has(e.Metrics, key), "%s: step %d", key, i+1)
+		}
 	}
+	require.InDelta(t, 3, steps[4].Metrics["alarm/min_format"], 0, "steps that it is on")
 	tr, j = babble(t, 6, 3, 4)
 	log, _ = logged(t, tr, j)
 	require.NotContains(t, log, "alarm", "two steps are not enough")
@@ -194,7 +165,7 @@ func TestDefaultAlarmsAreSilentInAHealthyRun(t *testing.T) {
 	c := traintest.Small()
 	c.Env.Name, c.Env.Config = "frozenlake", nil
 	c.Trainer.Steps, c.Rollout.Trajectories, c.Data.TrainBatch, c.Agent.Actor.Optim.Rate = 6, 4, 8, 0.1
-	tr, j := traintest.Trainer(t, c, traintest.Walker(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, traintest.Walker(), nil)
 	log, steps := logged(t, tr, j)
 	require.Len(t, steps, 6)
 	require.NotContains(t, log, "alarm")
@@ -216,7 +187,7 @@ func TestEveryDefaultAlarmTurnsOn(t *testing.T) {
 				return nil
 			}
 			c.Trainer.MaxSkipped = 100
-			tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+			tr, j := traintest.Trainer(t, c, b, nil)
 			_, steps := logged(t, tr, j)
 			require.Equal(t, beyond, traintest.Has(steps[2].Metrics, "alarm/"+name), "%s %v", name, beyond)
 		}
@@ -225,7 +196,7 @@ func TestEveryDefaultAlarmTurnsOn(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		c := traintest.Small()
 		c.Rollout.Trajectories = n
-		tr, j := traintest.Trainer(t, c, traintest.NewBandit("x y"), &traintest.Arena{})
+		tr, j := traintest.Trainer(t, c, traintest.NewBandit("x y"), nil)
 		_, steps := logged(t, tr, j)
 		require.Equal(t, n == 2, traintest.Has(steps[2].Metrics, "alarm/max_equal_groups"))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/rollout"
 	"vagen/rollout/store"
@@ -84,7 +85,7 @@ func claimed(dir string, run owner.Run, c *config.Config, done int) (*archive, e
 func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 	c := config.Default()
 	dir, home := t.TempDir(), t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(home, "run.id"), []byte("A\n"), 0o644))
+	testkit.Write(t, filepath.Join(home, "run.id"), "A\n")
 	first := owner.Run{ID: "A", Folder: home}
 	a, err := claimed(dir, first, &c, -1)
 	require.NoError(t, err)
@@ -97,12 +98,12 @@ func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrExists, name)
 		require.ErrorContains(t, err, home, name)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(home, "run.id"), []byte("damaged"), 0o644))
+	testkit.Write(t, filepath.Join(home, "run.id"), "damaged")
 	c.Trainer.RolloutDir = &dir
 	require.EqualError(t, checkArchives(home, &c), "bad configuration: trainer.rollout_data_dir: the folder already contains a run: "+
 		dir+" contains the episodes of the run A in "+home+", but the ID in run.id is \"damaged\": if it is still that run, "+
 		"restore the ID; otherwise choose another folder, or move the episodes away together with run.txt")
-	require.NoError(t, os.WriteFile(filepath.Join(home, "run.id"), []byte("A\n"), 0o644))
+	testkit.Write(t, filepath.Join(home, "run.id"), "A\n")
 	moved := home + "-moved"
 	require.NoError(t, os.Rename(home, moved))
 	release, err := claim(dir, owner.Run{ID: "A", Folder: moved})
@@ -115,7 +116,7 @@ func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 
 	dir = filepath.Join(t.TempDir(), "a [b")
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "step_7.parquet"), nil, 0o644))
+	testkit.Write(t, filepath.Join(dir, "step_7.parquet"), "")
 	_, err = claim(dir, first)
 	require.ErrorIs(t, err, ErrExists)
 	require.Equal(t, map[string]string{"step_7.parquet": ""}, traintest.Files(t, dir), "nothing is changed")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/train"
 	"vagen/train/config"
@@ -52,9 +53,7 @@ func TestACheckpointIsReplacedWhole(t *testing.T) {
 	c := config.Default()
 	points := &run.Checkpoints{Dir: filepath.Join(t.TempDir(), "checkpoints")}
 	saved := func() string {
-		raw, err := os.ReadFile(filepath.Join(points.Dir, "step_7", "saved"))
-		require.NoError(t, err)
-		return string(raw)
+		return testkit.Text(t, filepath.Join(points.Dir, "step_7", "saved"))
 	}
 	s, state := &saver{}, train.State{Step: 7, KLCoef: 0.25}
 	require.NoError(t, points.Save(t.Context(), s, state, &c))
@@ -63,7 +62,7 @@ func TestACheckpointIsReplacedWhole(t *testing.T) {
 		names(t, filepath.Join(points.Dir, "step_7")))
 	require.Equal(t, "1", saved())
 
-	require.NoError(t, os.WriteFile(filepath.Join(points.Dir, "step_7", "of the old one"), nil, 0o644))
+	testkit.Write(t, filepath.Join(points.Dir, "step_7", "of the old one"), "")
 	require.NoError(t, os.MkdirAll(filepath.Join(points.Dir, "step_7.tmp", "torn"), 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(points.Dir, "step_7.old", "torn"), 0o755))
 	require.NoError(t, points.Save(t.Context(), s, state, &c))
@@ -99,7 +98,7 @@ func TestACheckpointIsReplacedWhole(t *testing.T) {
 func TestACheckpointThatCannotBeWrittenIsAnError(t *testing.T) {
 	c := config.Default()
 	points := &run.Checkpoints{Dir: filepath.Join(t.TempDir(), "checkpoints")}
-	require.NoError(t, os.WriteFile(points.Dir, nil, 0o644))
+	testkit.Write(t, points.Dir, "")
 	require.ErrorContains(t, points.Save(t.Context(), &saver{}, train.State{Step: 1}, &c), "run: checkpoint: ")
 	_, err := points.Latest(t.Context())
 	require.ErrorContains(t, err, "rundir: open "+points.Dir)
@@ -168,8 +167,7 @@ func TestAFileInPlaceOfAFolderIsDamage(t *testing.T) {
 	actor := filepath.Join(points.Dir, "step_3", "actor")
 	require.NoError(t, errors.Join(os.RemoveAll(actor), os.WriteFile(actor, nil, 0o644)))
 	_, err := points.Latest(t.Context())
-	require.ErrorIs(t, err, run.ErrTorn)
-	require.ErrorContains(t, err, filepath.Join(actor, "weights"))
+	testkit.Error(t, err, run.ErrTorn, filepath.Join(actor, "weights"))
 }
 
 // TestACheckpointThatWasBeingReplacedIsNotLost stops between the two renames of a
@@ -207,8 +205,7 @@ func TestACheckpointThatWasBeingReplacedIsNotLost(t *testing.T) {
 func TestNoCheckpointIsAnErrorOfItsOwn(t *testing.T) {
 	points := &run.Checkpoints{Dir: filepath.Join(t.TempDir(), "none")}
 	_, err := points.Latest(t.Context())
-	require.ErrorIs(t, err, run.ErrNoCheckpoint)
-	require.ErrorContains(t, err, points.Dir)
+	testkit.Error(t, err, run.ErrNoCheckpoint, points.Dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := config.Default()

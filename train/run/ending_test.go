@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train"
@@ -83,7 +84,7 @@ func TestASpikeOfTheSupervisedStageGetsOtherExamples(t *testing.T) {
 	for i := range 32 {
 		fmt.Fprintf(&file, `{"prompt":"question %d","response":"1"}`+"\n", i)
 	}
-	require.NoError(t, os.WriteFile(path, []byte(file.String()), 0o644))
+	testkit.Write(t, path, file.String())
 	c := config.Default()
 	c.Trainer.Stage, c.SFT.TrainFiles = config.StageSFT, []string{path}
 	c.SFT.Batch, c.SFT.Steps, c.SFT.TestFreq, c.SFT.ValFraction, c.SFT.SaveFreq = 4, 4, 0, 0, 2

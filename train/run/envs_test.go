@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"vagen/env"
 	"vagen/env/frozenlake"
 	"vagen/env/remote"
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -36,7 +36,7 @@ func hosted(t *testing.T, name string) (*httptest.Server, string) {
 	t.Cleanup(func() { h.Close(); _ = server.Close(t.Context()) })
 	path := filepath.Join(t.TempDir(), "env_config.yaml")
 	text := "env1:\n  env_name: " + name + "\n  env_config: {render_mode: text}\n  train_size: 4\n  test_size: 2\n"
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	testkit.Write(t, path, text)
 	return h, path
 }
 
@@ -112,9 +112,8 @@ func TestAModelOfThisProcessJudgesUnlessWorkersPlay(t *testing.T) {
 
 func TestJudgesAreThoseOfTheFile(t *testing.T) {
 	file := func(scorer string) string {
-		path := filepath.Join(t.TempDir(), "envs.yaml")
-		require.NoError(t, os.WriteFile(path,
-			[]byte("envs: [{name: Sokoban, n_envs: 2, config: {prompt_format: wm, state_reward: {state_estimation: {enable: true, reward: 0.5}, "+scorer+"}}}]"), 0o644))
+		path := testkit.File(t, "envs.yaml",
+			"envs: [{name: Sokoban, n_envs: 2, config: {prompt_format: wm, state_reward: {state_estimation: {enable: true, reward: 0.5}, "+scorer+"}}}]")
 		return path
 	}
 	for _, scorer := range []string{"scorer: exact", "judge_base_url: 'http://localhost:1/v1', judge_model: m"} {

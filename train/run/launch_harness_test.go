@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"hash"
 	"maps"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/floats"
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/policy"
@@ -124,8 +124,7 @@ func trainOn(t *testing.T, harness string, workers, procs int) map[string]string
 // stepsOf reads the metrics of training steps.
 func stepsOf(t *testing.T, run map[string]string) (out []map[string]any) {
 	for line := range bytes.Lines([]byte(run["metrics.jsonl"])) {
-		m := map[string]any{}
-		require.NoError(t, json.Unmarshal(line, &m))
+		m := testkit.JSON[map[string]any](t, line)
 		if m["kind"] == "step" {
 			out = append(out, m)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train/config"
 	"vagen/train/run"
@@ -26,16 +27,13 @@ func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
 	low := 0.125
 	c.Algorithm.Lambda, c.Agent.Actor.ClipLow, c.Env.Config = 0.5, &low, map[string]any{"turns": 3}
 	_, err = run.OpenFolder(dir, &c)
-	require.ErrorIs(t, err, run.ErrOtherConfig)
-	require.ErrorContains(t, err, `env.config: {"turns":2} → {"turns":3}`)
-	require.ErrorContains(t, err, "algorithm.lam: 0.95 → 0.5")
-	require.ErrorContains(t, err, "actor_rollout_ref.actor.clip_ratio_low: null → 0.125")
+	testkit.Error(t, err, run.ErrOtherConfig, `env.config: {"turns":2} → {"turns":3}`, "algorithm.lam: 0.95 → 0.5",
+		"actor_rollout_ref.actor.clip_ratio_low: null → 0.125")
 	allowed := c
 	allowed.Trainer.AllowChange = true
 	f, err := run.OpenFolder(dir, &allowed)
 	require.NoError(t, err)
-	before, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
-	require.NoError(t, err)
+	before := testkit.Read(t, filepath.Join(dir, "config.yaml"))
 	old := traintest.Small()
 	raw, err := old.YAML()
 	require.NoError(t, err)
@@ -59,7 +57,7 @@ func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
 
 	_, err = run.OpenFolder(filepath.Join(dir, "none"), &c)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("model: nonsense\n"), 0o644))
+	testkit.Write(t, filepath.Join(dir, "config.yaml"), "model: nonsense\n")
 	_, err = run.OpenFolder(dir, &c)
 	require.ErrorIs(t, err, config.ErrConfig)
 }
@@ -91,8 +89,7 @@ func TestTheNumberOfStepsMayChangeIfNoStepDependsOnIt(t *testing.T) {
 	require.NoError(t, err, "as many as are done")
 	c.Trainer.Steps = 1
 	_, err = run.OpenFolder(dir, &c)
-	require.ErrorIs(t, err, run.ErrOtherConfig)
-	require.ErrorContains(t, err, "steps: the run has done 2, which is more than 1")
+	testkit.Error(t, err, run.ErrOtherConfig, "steps: the run has done 2, which is more than 1")
 	c.Trainer.Steps, c.Algorithm.Gamma = 6, 0.5
 	_, err = run.OpenFolder(dir, &c)
 	require.ErrorContains(t, err, "algorithm.gamma: 1 → 0.5")
@@ -112,9 +109,8 @@ func TestTheNumberOfStepsMayChangeIfNoStepDependsOnIt(t *testing.T) {
 			note := fmt.Sprintf("steps: with %d instead of 3 all of them are different, because %s", steps, want)
 			if steps < 3 {
 				_, err = run.OpenFolder(dir, &c)
-				require.ErrorIs(t, err, run.ErrOtherConfig)
-				require.ErrorContains(t, err, fmt.Sprintf("trainer.total_training_steps: 3 → %d", steps))
-				require.ErrorContains(t, err, note)
+				testkit.Error(t, err, run.ErrOtherConfig, fmt.Sprintf("trainer.total_training_steps: 3 → %d", steps),
+					note)
 				c.Trainer.AllowChange = true
 			}
 			f, err := run.OpenFolder(dir, &c)
@@ -184,12 +180,11 @@ func TestARunOfAnEarlierVersionIsCompared(t *testing.T) {
 	_, err := run.CreateFolder(dir, &c)
 	require.NoError(t, err)
 	name := filepath.Join(dir, "config.yaml")
-	raw, err := os.ReadFile(name)
-	require.NoError(t, err)
+	raw := testkit.Read(t, name)
 	older := strings.Replace(string(raw), "\ncritic:\n", "\ncritic:\n  enable: false\n", 1)
 	older = strings.Replace(older, "    path: null\n", "    path: null\n    enable_gradient_checkpointing: null\n", 1)
 	require.Len(t, older, len(raw)+len("  enable: false\n    enable_gradient_checkpointing: null\n"))
-	require.NoError(t, os.WriteFile(name, []byte(older), 0o644))
+	testkit.Write(t, name, older)
 	f, err := run.OpenFolder(dir, &c)
 	require.NoError(t, err)
 	require.Empty(t, f.Changed)

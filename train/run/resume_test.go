@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train"
@@ -253,34 +254,10 @@ func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
 	}
 }
 
-// TestARunResumesFromEveryCheckpoint resets a finished run to each of its checkpoints;
-// metrics.jsonl still has the later lines.
-func TestARunResumesFromEveryCheckpoint(t *testing.T) {
-	whole := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, trainIn(t.Context(), whole, long(), nil))
-	want := traintest.Files(t, whole)
-	steps, err := (&run.Checkpoints{Dir: filepath.Join(whole, "checkpoints")}).Steps()
-	require.NoError(t, err)
-	require.Equal(t, []int{12, 10, 8, 6, 4, 2}, steps)
-	back := filepath.Join(t.TempDir(), "back")
-	require.NoError(t, os.CopyFS(back, os.DirFS(whole)))
-	for _, step := range steps {
-		require.NoError(t, trainIn(t.Context(), back, long(), nil))
-		require.Equal(t, want, traintest.Files(t, back), "before the checkpoint of step %d was removed", step)
-		for _, later := range steps {
-			if later >= step {
-				require.NoError(t, os.RemoveAll(filepath.Join(back, "checkpoints", fmt.Sprint("step_", later))))
-			}
-		}
-	}
-	require.NoError(t, trainIn(t.Context(), back, long(), nil))
-	require.Equal(t, want, traintest.Files(t, back), "from the beginning")
-}
-
 func TestRewindKeepsWhatWasSavedAndTellsIt(t *testing.T) {
 	f := &run.Folder{Path: t.TempDir()}
 	path := filepath.Join(f.Path, "metrics.jsonl")
-	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o644)) }
+	write := func(text string) { testkit.Write(t, path, text) }
 	imitate := `{"kind":"imitate","step":16,"imitate/loss":0.5}` + "\n"
 	one := `{"kind":"validate","step":0}` + "\n" + `{"kind":"step","step":1,"a":2,"b":null}` + "\n"
 	saved := `{"kind":"save","step":1}` + "\n"
@@ -290,9 +267,7 @@ func TestRewindKeepsWhatWasSavedAndTellsIt(t *testing.T) {
 	write(imitate + one + saved + later + `{"kind":"st`)
 	events, err := f.Rewind(&train.State{Step: 1}, 9)
 	require.NoError(t, err)
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, imitate+one, string(raw), "the Trainer says again that the checkpoint was saved")
+	require.Equal(t, imitate+one, testkit.Text(t, path), "the Trainer says again that the checkpoint was saved")
 	require.True(t, math.IsNaN(events[2].Metrics["b"]))
 	delete(events[2].Metrics, "b")
 	require.Equal(t, []track.Event{
@@ -305,29 +280,21 @@ func TestRewindKeepsWhatWasSavedAndTellsIt(t *testing.T) {
 	write(imitate + one + validated + saved)
 	_, err = f.Rewind(&train.State{Step: 1}, 9)
 	require.NoError(t, err)
-	raw, err = os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, imitate+one+validated, string(raw))
+	require.Equal(t, imitate+one+validated, testkit.Text(t, path))
 	_, err = f.Rewind(&train.State{Step: 1, Interrupted: true}, 9)
 	require.NoError(t, err)
-	raw, err = os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, imitate+one, string(raw), "what is due after the step is done again")
+	require.Equal(t, imitate+one, testkit.Text(t, path), "what is due after the step is done again")
 
 	write(imitate + saved0 + one)
 	_, err = f.Rewind(&train.State{}, 9)
 	require.NoError(t, err)
-	raw, err = os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, imitate+saved0, string(raw), "step 0 is saved before the validation of step 0")
+	require.Equal(t, imitate+saved0, testkit.Text(t, path), "step 0 is saved before the validation of step 0")
 
 	write(imitate + one + saved)
 	events, err = f.Rewind(nil, 9)
 	require.NoError(t, err)
 	require.Empty(t, events)
-	raw, err = os.ReadFile(path)
-	require.NoError(t, err)
-	require.Empty(t, raw, "from the beginning")
+	require.Empty(t, testkit.Read(t, path), "from the beginning")
 
 	for _, bad := range []string{"{}\n", "nonsense\n", `{"kind":1,"step":1}` + "\n"} {
 		write(imitate + bad)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/run"
 )
 
@@ -16,7 +17,7 @@ func TestTidyEndsARemovalWhereverItStopped(t *testing.T) {
 	put := func(t *testing.T, path ...string) {
 		file := filepath.Join(path...)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		require.NoError(t, os.WriteFile(file, []byte("policy"), 0o600))
+		testkit.Write(t, file, "policy")
 	}
 	for name, c := range map[string]struct {
 		files []string

@@ -2,7 +2,6 @@ package run_test
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train/track"
 	"vagen/train/track/curve"
@@ -44,9 +44,7 @@ func only(t *testing.T, pattern ...string) (path string, raw []byte) {
 	files, err := filepath.Glob(filepath.Join(pattern...))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	raw, err = os.ReadFile(files[0])
-	require.NoError(t, err)
-	return files[0], raw
+	return files[0], testkit.Read(t, files[0])
 }
 
 // TensorBoard discards values from the step of a session start on.

@@ -13,6 +13,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/policy"
@@ -104,9 +105,7 @@ func TestEventsOfARunGoToItsFolder(t *testing.T) {
 	first, last := r.Curve.Ends()
 	require.Equal(t, []float64{0.25, 0.75}, []float64{first, last})
 	require.Contains(t, console.String(), "success 0.75")
-	raw, err := os.ReadFile(filepath.Join(r.Folder.Path, "metrics.jsonl"))
-	require.NoError(t, err)
-	require.Contains(t, string(raw), `"val/success":0.75`)
+	require.Contains(t, testkit.Text(t, filepath.Join(r.Folder.Path, "metrics.jsonl")), `"val/success":0.75`)
 
 	o.Learner = func(context.Context, string) (policy.Learner, error) {
 		return struct{ policy.Learner }{traintest.Guesser()}, nil // without Restore
@@ -168,13 +167,12 @@ func TestARunResumesWithItsKernels(t *testing.T) {
 			m := ModelOptions(&r.Config, nil)
 			require.Equal(t, []string{c.Model.Autotune, want}, []string{m.Autotune, m.AutotuneSHA256})
 			require.NoError(t, r.Close())
-			require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abc"), 0o644))
+			testkit.Write(t, c.Model.Autotune, "abc")
 		}
-		require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abd"), 0o644))
+		testkit.Write(t, c.Model.Autotune, "abd")
 		_, err := Open(t.Context(), c, o)
-		require.ErrorIs(t, err, ErrOtherConfig)
-		require.ErrorContains(t, err, `model.autotune_sha256: "`+abc)
-		require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abc"), 0o644))
+		testkit.Error(t, err, ErrOtherConfig, `model.autotune_sha256: "`+abc)
+		testkit.Write(t, c.Model.Autotune, "abc")
 	}
 
 	o.measuring, o.Dir = true, filepath.Join(t.TempDir(), "second")

@@ -2,7 +2,6 @@ package run_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"image"
 	"image/color"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/reward"
@@ -39,15 +39,11 @@ func TestARunFolderIsNotUsedTwice(t *testing.T) {
 	c := traintest.Small()
 	_, err := run.CreateFolder(path, &c)
 	require.NoError(t, err)
-	before, err := os.ReadFile(filepath.Join(path, "config.yaml"))
-	require.NoError(t, err)
+	before := testkit.Read(t, filepath.Join(path, "config.yaml"))
 	c.Run.Seed++
 	_, err = run.CreateFolder(path, &c)
-	require.ErrorIs(t, err, run.ErrExists)
-	require.ErrorContains(t, err, path)
-	after, err := os.ReadFile(filepath.Join(path, "config.yaml"))
-	require.NoError(t, err)
-	require.Equal(t, before, after)
+	testkit.Error(t, err, run.ErrExists, path)
+	require.Equal(t, before, testkit.Read(t, filepath.Join(path, "config.yaml")))
 
 	other := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.Mkdir(other, 0o755))
@@ -56,8 +52,7 @@ func TestARunFolderIsNotUsedTwice(t *testing.T) {
 }
 
 func TestARunFolderThatCannotBeMadeIsAnError(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	file := testkit.File(t, "file", "")
 	c := traintest.Small()
 	_, err := run.CreateFolder(filepath.Join(file, "run"), &c)
 	require.ErrorContains(t, err, "run: ")
@@ -99,11 +94,9 @@ func TestEpisodesAreWrittenWithTheirPictures(t *testing.T) {
 	}
 	require.Equal(t, []string{"episode_0.json", "episode_0_turn_0_0.png", "episode_1.json"}, names)
 
-	raw, err := os.ReadFile(filepath.Join(dir, "episode_0.json"))
-	require.NoError(t, err)
-	require.Contains(t, string(raw), "<answer>Up & away</answer>", "readable, without escapes")
-	var got map[string]any
-	require.NoError(t, json.Unmarshal(raw, &got))
+	raw := testkit.Text(t, filepath.Join(dir, "episode_0.json"))
+	require.Contains(t, raw, "<answer>Up & away</answer>", "readable, without escapes")
+	got := testkit.JSON[map[string]any](t, raw)
 	turns := got["turns"].([]any)
 	delete(got, "turns")
 	require.Equal(t, map[string]any{"env": "lake", "seed": 11.0, "success": true, "end": "done", "return": 1.75}, got)
@@ -123,9 +116,7 @@ func TestEpisodesAreWrittenWithTheirPictures(t *testing.T) {
 	require.Equal(t, im.Bounds(), back.Bounds())
 	require.Equal(t, color.RGBAModel.Convert(im.At(1, 1)), color.RGBAModel.Convert(back.At(1, 1)))
 
-	raw, err = os.ReadFile(filepath.Join(dir, "episode_1.json"))
-	require.NoError(t, err)
-	require.Contains(t, string(raw), `"error": "it broke"`, "an episode that failed says why")
+	require.Contains(t, testkit.Text(t, filepath.Join(dir, "episode_1.json")), `"error": "it broke"`, "an episode that failed says why")
 }
 
 func TestNoEpisodesWriteNothing(t *testing.T) {
@@ -133,7 +124,7 @@ func TestNoEpisodesWriteNothing(t *testing.T) {
 	require.NoError(t, f.SaveEpisodes(1, nil, 4))
 	require.NoError(t, f.SaveEpisodes(1, []*rollout.Trajectory{{}}, 0))
 	require.NoDirExists(t, filepath.Join(f.Path, "episodes"))
-	require.NoError(t, os.WriteFile(filepath.Join(f.Path, "episodes"), nil, 0o644))
+	testkit.Write(t, filepath.Join(f.Path, "episodes"), "")
 	require.ErrorContains(t, f.SaveEpisodes(1, []*rollout.Trajectory{{}}, 1), "run: episodes: ")
 }
 

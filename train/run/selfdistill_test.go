@@ -11,6 +11,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/frozenlake"
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/policy"
@@ -202,8 +203,8 @@ func TestDemonstrationsArePlanned(t *testing.T) {
 
 	c.Algorithm.SelfDistill.Teacher = "swim"
 	_, _, err = checked(t, &c)
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, "teacher is swim, which frozenlake does not have, must be shortest_path, hole_shy")
+	testkit.Error(t, err, config.ErrConfig,
+		"teacher is swim, which frozenlake does not have, must be shortest_path, hole_shy")
 	c.Env.Name, c.Env.Config = "blackjack", nil
 	_, _, err = checked(t, &c)
 	require.ErrorContains(t, err, "teacher is swim, which blackjack does not have, must be an environment with scripts")

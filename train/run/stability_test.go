@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/policy/loss"
@@ -77,14 +78,12 @@ func TestSpikesThatDoNotGoAwayStopTheRun(t *testing.T) {
 		}
 	}
 	err := trainIn(t.Context(), filepath.Join(t.TempDir(), "run"), spiky(), always)
-	require.ErrorIs(t, err, train.ErrDiverged)
-	require.ErrorContains(t, err, "at step 6, after 2 rollbacks")
+	testkit.Error(t, err, train.ErrDiverged, "at step 6, after 2 rollbacks")
 
 	c := spiky()
 	c.Stability.Spike.Action = "stop"
 	err = trainIn(t.Context(), filepath.Join(t.TempDir(), "run"), c, always)
-	require.ErrorIs(t, err, train.ErrDiverged)
-	require.ErrorContains(t, err, "the newest checkpoint is of step 4")
+	testkit.Error(t, err, train.ErrDiverged, "the newest checkpoint is of step 4")
 
 	c.Stability.Spike.Action = "warn"
 	var log bytes.Buffer
@@ -121,7 +120,7 @@ func TestAlarmsRingWhenAPolicyCollapses(t *testing.T) {
 		c.Trainer.Steps, c.Trainer.Metrics = 4, []string{"all"}
 		c.Stability.Alarms = config.AlarmConfig{Action: "stop", Patience: 2}
 		set(&c.Stability.Alarms)
-		tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+		tr, j := traintest.Trainer(t, c, traintest.Guesser(), nil)
 		err := tr.Run(t.Context())
 		require.ErrorIs(t, err, train.ErrCollapsed, metric)
 		require.ErrorContains(t, err, metric)
@@ -129,7 +128,7 @@ func TestAlarmsRingWhenAPolicyCollapses(t *testing.T) {
 
 		var log bytes.Buffer
 		c.Stability.Alarms.Action = "warn"
-		tr, _ = traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+		tr, _ = traintest.Trainer(t, c, traintest.Guesser(), nil)
 		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
 		require.NoError(t, tr.Run(t.Context()))
 		require.Equal(t, 1, strings.Count(log.String(), "may be collapsing"), "%s: when it turns on", metric)

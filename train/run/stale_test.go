@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train"
@@ -102,7 +103,7 @@ func TestSeveralStepsAreCollectedAtTheSameTime(t *testing.T) {
 		}
 		return nil
 	}
-	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, b, nil)
 	learner := true
 	b.OnGenerate = func(context.Context) error {
 		if learner { // the two turns of the first step, before there are copies
@@ -278,7 +279,7 @@ func TestFailuresOfOneOfSeveralCollectionsEndTheRun(t *testing.T) {
 		if fail == 2 {
 			b.Alter = func(*policy.Batch, *policy.Stats) error { return traintest.ErrBroken }
 		}
-		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr, _ := traintest.Trainer(t, c, b, nil)
 		var calls atomic.Int32
 		b.OnGenerate = func(context.Context) error {
 			if calls.Add(1) == fail && fail > 2 { // two turns are the first step's
@@ -294,8 +295,7 @@ func TestFailuresOfOneOfSeveralCollectionsEndTheRun(t *testing.T) {
 		}
 		if s, err := tr.State(); err != nil {
 			incomplete++
-			require.ErrorIs(t, err, train.ErrIncompleteState)
-			require.ErrorContains(t, err, fmt.Sprintf("state after step %d", tr.Done()))
+			testkit.Error(t, err, train.ErrIncompleteState, fmt.Sprintf("state after step %d", tr.Done()))
 		} else {
 			require.Equal(t, tr.Done(), s.Step, "nothing that belongs to it was cancelled")
 		}
@@ -308,7 +308,7 @@ func TestARunThatStopsEarlyHasACompleteState(t *testing.T) {
 	c := stale(traintest.Small(), 3)
 	c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.SaveFreq = 9, 1, -1
 	c.Stability.Early = config.EarlyConfig{Metric: "val/success", Patience: 2, MinDelta: 10}
-	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	require.NoError(t, tr.Run(t.Context()))
 	require.Less(t, tr.Done(), 6)
 	s, err := tr.State()
@@ -334,8 +334,7 @@ func TestPrefetchedStepsAreReadAsEarlierVersionsWroteThem(t *testing.T) {
 		raw, err := json.Marshal(s)
 		require.NoError(t, err)
 		require.Equal(t, text, string(raw))
-		var back train.PrefetchedSteps
-		require.NoError(t, json.Unmarshal(raw, &back))
+		back := testkit.JSON[train.PrefetchedSteps](t, raw)
 		require.Equal(t, s, back)
 	}
 	require.Error(t, json.Unmarshal([]byte(`{"step":"x"}`), new(train.PrefetchedSteps)))
@@ -355,7 +354,7 @@ func TestPrefetchedStepsAreReadAsEarlierVersionsWroteThem(t *testing.T) {
 func TestTooOldEpisodesOfAStateAreNotUsed(t *testing.T) {
 	c := stale(traintest.Small(), 1)
 	c.Trainer.Steps = 5
-	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	require.NoError(t, tr.Restore(train.State{Step: 3,
 		Prefetched: train.PrefetchedSteps{{Step: 4, Policy: 0, Metrics: track.Metrics{}}}}))
 	require.NoError(t, tr.Run(t.Context()))

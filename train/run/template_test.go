@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env/builtin"
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/policy"
@@ -26,7 +26,7 @@ func templateModel(t *testing.T, asks string) string {
 	dir := tinymodel.Create(t, tinymodel.Shape(), nil, 1)
 	template := `{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}` +
 		`{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n` + asks + `' }}{%- endif %}`
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o644))
+	testkit.Write(t, filepath.Join(dir, "chat_template.jinja"), template)
 	return dir
 }
 
@@ -45,17 +45,15 @@ func TestATemplateAndAFormatThatDoNotFitAreNamedAtTheStart(t *testing.T) {
 			require.NoError(t, err, format)
 			continue
 		}
-		require.ErrorIs(t, err, config.ErrConfig)
-		require.ErrorContains(t, err, `env: frozenlake: `)
-		require.ErrorContains(t, err, `no response that begins so has the format no_think (<answer>-</answer>)`)
-		require.ErrorContains(t, err, "env.config.prompt_format, data.apply_chat_template_kwargs")
+		testkit.Error(t, err, config.ErrConfig, `env: frozenlake: `,
+			`no response that begins so has the format no_think (<answer>-</answer>)`,
+			"env.config.prompt_format, data.apply_chat_template_kwargs")
 	}
 
 	c = config.Default()
 	c.Agent.Model.Path, c.Trainer.Stage = templateModel(t, `<think>\n`), config.StageSFT
 	for response, refused := range map[string]bool{"<think>go</think>Up": false, "Up": true} {
-		path := filepath.Join(t.TempDir(), "chats.jsonl")
-		require.NoError(t, os.WriteFile(path, []byte(`{"prompt": "where?", "response": "`+response+`"}`+"\n"), 0o644))
+		path := testkit.File(t, "chats.jsonl", `{"prompt": "where?", "response": "`+response+`"}`+"\n")
 		c.SFT.TrainFiles = []string{path}
 		supervised := c.Supervised()
 		_, err := prepare(t.Context(), &supervised, &Options{})
@@ -63,9 +61,7 @@ func TestATemplateAndAFormatThatDoNotFitAreNamedAtTheStart(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorIs(t, err, config.ErrConfig)
-		require.ErrorContains(t, err, "line 1: ")
-		require.ErrorContains(t, err, "must begin with <think>")
+		testkit.Error(t, err, config.ErrConfig, "line 1: ", "must begin with <think>")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/rundir"
 	"vagen/train/track"
 )
@@ -22,7 +23,7 @@ func TestEventsAreThoseOfCompleteLines(t *testing.T) {
 	text := `{"kind":"step","step":1,"a":2,"b":null}` + "\n" + `{"kind":"step","step":1.5}` + "\n" +
 		`{"kind":"save","step":2,"c":"no number"}` + "\n" +
 		`{"kind":"save","step":2}` + "\n" + `{"kind":"step","step":3}`
-	require.NoError(t, os.WriteFile(dir.Path(rundir.MetricsName), []byte(text), 0o644))
+	testkit.Write(t, dir.Path(rundir.MetricsName), text)
 	var all []track.Event
 	var faults []error
 	for e, err := range dir.Events {
@@ -71,7 +72,7 @@ func TestNamesWithNumbers(t *testing.T) {
 	for _, name := range []string{"step_2", "step_10", "step_3.tmp", "step_04", "step_-1", "step_", "actor_step_7"} {
 		require.NoError(t, os.MkdirAll(dir.Path(rundir.Checkpoints+"/"+name), 0o755))
 	}
-	require.NoError(t, os.WriteFile(dir.Path(rundir.Checkpoint(5)), nil, 0o644))
+	testkit.Write(t, dir.Path(rundir.Checkpoint(5)), "")
 	require.NoError(t, os.Symlink("step_2", dir.Path(rundir.Checkpoint(6))))
 	steps, err = dir.Steps()
 	require.NoError(t, err)

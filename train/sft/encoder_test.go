@@ -3,8 +3,6 @@ package sft_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"vagen/policy"
 )
 
@@ -31,8 +29,6 @@ func TestWrongResultsOfAnEncoderAreErrors(t *testing.T) {
 			return p, append(i, policy.Image{})
 		},
 	} {
-		c := settings(write(t, "a.jsonl", `{"prompt":"a","response":"b"}`))
-		d := opened(t, &c)
-		require.ErrorContains(t, d.Encode(t.Context(), faulty{harm: harm}), want)
+		unencoded(t, lines(t, `{"prompt":"a","response":"b"}`), faulty{harm: harm}, want)
 	}
 }

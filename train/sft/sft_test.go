@@ -8,7 +8,6 @@ import (
 	"image"
 	"image/color"
 	"image/png"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -19,6 +18,8 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/mask"
 	"vagen/policy"
 	"vagen/rollout"
@@ -86,20 +87,25 @@ func learned(b *policy.Batch, row int) string {
 	return out.String()
 }
 
-// write writes a file to a temporary folder and returns its path.
-func write(t testing.TB, name, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
-	return path
-}
-
 // settings is a supervised stage on files, in their order, in batches of one.
 func settings(files ...string) config.Config {
 	c := config.Default()
 	c.Trainer.Stage = config.StageSFT
 	c.SFT.TrainFiles, c.SFT.Shuffle, c.SFT.Batch, c.SFT.ValFraction = files, false, 1, 0
 	return c
+}
+
+// lines is a supervised stage on a file of JSON lines.
+func lines(t testing.TB, text string) config.Config {
+	return settings(testkit.File(t, "a.jsonl", text))
+}
+
+// table writes a file of rows and returns its path.
+func table[R any](t testing.TB, rows []R, options ...parquet.WriterOption) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	require.NoError(t, parquet.WriteFile(path, rows, options...))
+	return path
 }
 
 func opened(t testing.TB, c *config.Config) *sft.Data {
@@ -109,12 +115,32 @@ func opened(t testing.TB, c *config.Config) *sft.Data {
 	return d
 }
 
-func open(t testing.TB, c config.Config, encode policy.Encoder) (*sft.Data, *config.Config) {
+// refused opens files that have an error.
+func refused(t testing.TB, files ...string) error {
+	t.Helper()
+	c := settings(files...)
+	_, err := sft.Open(t.Context(), &c, nil, nil)
+	return err
+}
+
+func open(t testing.TB, c config.Config, encode policy.Encoder) *sft.Data {
 	t.Helper()
 	d, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
 	require.NoError(t, err)
 	require.NoError(t, d.Encode(t.Context(), encode))
-	return d, &c
+	return d
+}
+
+// unencoded opens a stage whose examples an encoder refuses.
+func unencoded(t testing.TB, c config.Config, encode policy.Encoder, want string) {
+	t.Helper()
+	require.ErrorContains(t, opened(t, &c).Encode(t.Context(), encode), want)
+}
+
+// shown is the text of the first batch.
+func shown(t testing.TB, d *sft.Data) string {
+	t.Helper()
+	return text(batch(t, d, 1).Tokens)
 }
 
 func batch(t testing.TB, d *sft.Data, step int) *policy.Batch {
@@ -145,13 +171,13 @@ const chat = `{"messages":[{"role":"system","content":"S"},{"role":"user","conte
 // TestOnlyTheAssistantIsLearned: all of its messages, or the first or last one, each with the
 // token that ends it.
 func TestOnlyTheAssistantIsLearned(t *testing.T) {
-	path := write(t, "a.jsonl", chat+"\n\n")
+	path := testkit.File(t, "a.jsonl", chat+"\n\n")
 	for turns, want := range map[string]string{
 		"all": "_______yes._______no.", "first": "_______yes.__________", "last": "__________________no.",
 	} {
 		c := settings(path)
 		c.SFT.Turns = turns
-		d, _ := open(t, c, letters{})
+		d := open(t, c, letters{})
 		b := batch(t, d, 1)
 		require.Equal(t, "sS\nua?\nyes.t7\nub?\nno.", text(b.Tokens))
 		require.Equal(t, want, learned(b, 0), turns)
@@ -176,33 +202,28 @@ func TestReasoningInAFieldOfItsOwnIsLearned(t *testing.T) {
 		`"content":"<think>so</think>yes","reasoning":"hm"`:     "___<think>so</think>yes.",
 		`"content":"yes","reasoning":"","reasoning_content":""`: "___yes.",
 	} {
-		path := write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant",`+fields+`}]}`)
-		d, _ := open(t, settings(path), letters{})
+		path := testkit.File(t, "a.jsonl",
+			`{"messages":[{"role":"user","content":"a"},{"role":"assistant",`+fields+`}]}`)
+		d := open(t, settings(path), letters{})
 		require.Equal(t, want, learned(batch(t, d, 1), 0), fields)
-		d, _ = open(t, settings(path), formal{})
+		d = open(t, settings(path), formal{})
 		want = strings.ReplaceAll(want, "</think>", "\n</think>\n\n")
 		require.Equal(t, want, learned(batch(t, d, 1), 0), "as the template shows it")
 	}
-	c := settings(
-		write(
-			t,
-			"a.jsonl",
-			`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"y","reasoning":7}]}`,
-		),
-	)
-	_, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
-	require.ErrorContains(t, err, "line 1: messages[1].reasoning: it is a number, must be a text")
+	require.ErrorContains(t, refused(t, testkit.File(t, "a.jsonl",
+		`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"y","reasoning":7}]}`)),
+		"line 1: messages[1].reasoning: it is a number, must be a text")
 }
 
 // TestWeightsOfMessagesScaleTheirTokens, and a batch's weights sum to 1 unless tokens are counted.
 func TestWeightsOfMessagesScaleTheirTokens(t *testing.T) {
-	path := write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"x","weight":3},{"role":"user","content":"b"},{"role":"assistant","content":"y","weight":0}]}
+	path := testkit.File(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"x","weight":3},{"role":"user","content":"b"},{"role":"assistant","content":"y","weight":0}]}
 {"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"xyz"}]}`)
 	for mode, want := range map[string][]float32{"token-mean": {.3, .1}, "seq-mean-token-mean": {.25, .125},
 		"token-count": {.5, 1. / 6}} {
 		c := settings(path)
 		c.SFT.Batch, c.SFT.Aggregation = 2, mode
-		d, _ := open(t, c, letters{})
+		d := open(t, c, letters{})
 		b := batch(t, d, 1)
 		require.Equal(t, "___x._____", learned(b, 0))
 		require.InDelta(t, want[0], b.Weight[3], 1e-7, mode)
@@ -231,11 +252,10 @@ func weights[W any](t *testing.T, node parquet.Node, three, one W) {
 	}
 	message := parquet.Group{"role": parquet.String(), "content": parquet.String(), "weight": node}
 	schema := parquet.NewSchema("r", parquet.Group{"messages": parquet.List(message)})
-	path := filepath.Join(t.TempDir(), "a.parquet")
-	require.NoError(t, parquet.WriteFile(path, []rec{{[]weighed[W]{
+	path := table(t, []rec{{[]weighed[W]{
 		{"user", "a", one}, {"assistant", "x", three}, {"user", "b", one}, {"assistant", "y", one},
-	}}}, schema))
-	d, _ := open(t, settings(path), letters{})
+	}}}, schema)
+	d := open(t, settings(path), letters{})
 	require.Equal(t, []float32{0, 0, 0, .375, .375, 0, 0, 0, .125, .125}, batch(t, d, 1).Weight, "%T", one)
 }
 
@@ -258,13 +278,13 @@ func TestWeightsMayHaveAnyNumberType(t *testing.T) {
 // list of images, and bytes in parquet.
 func TestImagesComeFromFilesURLsAndBytes(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.png"), picture(3), 0o644))
+	testkit.Write(t, filepath.Join(dir, "p.png"), picture(3))
 	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture(5))
 	record := fmt.Sprintf(`{"images":["p.png",{"path":"p.png"}],"messages":[{"role":"user","content":[{"type":"text","text":"A"},{"type":"image","image":"p.png"},`+
 		`{"type":"image_url","image_url":{"url":%q}},{"type":"image"}]},{"role":"assistant","content":[{"type":"text","text":"ok"}]},{"role":"user","content":"<image>B"},{"role":"assistant","content":"ok"}]}`, url)
 	jsonl := filepath.Join(dir, "a.jsonl")
-	require.NoError(t, os.WriteFile(jsonl, []byte(record), 0o644))
-	d, _ := open(t, settings(jsonl), letters{})
+	testkit.Write(t, jsonl, record)
+	d := open(t, settings(jsonl), letters{})
 	b := batch(t, d, 1)
 	require.Equal(t, "uA<image><image><image>\nok.u<image>B\nok.", text(b.Tokens))
 	sides := func(b *policy.Batch) (out []int) {
@@ -289,10 +309,9 @@ func TestImagesComeFromFilesURLsAndBytes(t *testing.T) {
 		Images   []img `parquet:"images,list"`
 		Other    int64 `parquet:"other"`
 	}
-	table := filepath.Join(dir, "a.parquet")
-	require.NoError(t, parquet.WriteFile(table, []rec{{[]msg{{"user", "<image>?"}, {"assistant", "yes"}}, []img{
-		{Bytes: picture(7)}}, 1}, {[]msg{{"user", "?"}, {"assistant", "no"}}, nil, 2}}))
-	d, _ = open(t, settings(table), letters{})
+	path := table(t, []rec{{[]msg{{"user", "<image>?"}, {"assistant", "yes"}}, []img{
+		{Bytes: picture(7)}}, 1}, {[]msg{{"user", "?"}, {"assistant", "no"}}, nil, 2}})
+	d = open(t, settings(path), letters{})
 	require.Equal(t, []int{7}, sides(batch(t, d, 1)))
 	require.Equal(t, "u?\nno.", text(batch(t, d, 2).Tokens))
 }
@@ -308,17 +327,16 @@ func TestVerlsColumnsAreRead(t *testing.T) {
 		Response string `parquet:"response"`
 		Info     info   `parquet:"extra_info"`
 	}
-	path := filepath.Join(t.TempDir(), "a.parquet")
-	require.NoError(t, parquet.WriteFile(path, []rec{{"p", "r", info{"q", "a"}}}))
-	d, _ := open(t, settings(path), letters{})
-	require.Equal(t, "up\nr.", text(batch(t, d, 1).Tokens))
+	path := table(t, []rec{{"p", "r", info{"q", "a"}}})
+	d := open(t, settings(path), letters{})
+	require.Equal(t, "up\nr.", shown(t, d))
 	c := settings(path)
 	c.SFT.Prompt, c.SFT.Response = "extra_info.question", "extra_info.answer"
-	d, _ = open(t, c, letters{})
-	require.Equal(t, "uq\na.", text(batch(t, d, 1).Tokens))
-	d, _ = open(t, settings(write(t, "a.jsonl",
-		`{"prompt":[{"role":"system","content":"S"},{"role":"user","content":"q"}],"response":"r"}`)), letters{})
-	require.Equal(t, "sS\nuq\nr.", text(batch(t, d, 1).Tokens))
+	d = open(t, c, letters{})
+	require.Equal(t, "uq\na.", shown(t, d))
+	d = open(t, lines(t,
+		`{"prompt":[{"role":"system","content":"S"},{"role":"user","content":"q"}],"response":"r"}`), letters{})
+	require.Equal(t, "sS\nuq\nr.", shown(t, d))
 }
 
 func TestAFileWithoutRowsSaysSo(t *testing.T) {
@@ -326,10 +344,8 @@ func TestAFileWithoutRowsSaysSo(t *testing.T) {
 		Prompt   string `parquet:"prompt"`
 		Response string `parquet:"response"`
 	}
-	path := filepath.Join(t.TempDir(), "a.parquet")
-	require.NoError(t, parquet.WriteFile(path, []rec{}))
-	c := settings(path)
-	_, err := sft.Open(t.Context(), &c, nil, nil)
+	path := table(t, []rec{})
+	err := refused(t, path)
 	require.ErrorContains(t, err, "a.parquet: bad example: it has 0 rows")
 }
 
@@ -338,15 +354,12 @@ func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
 	const good = "\xef\xbb\xbf" + `{"prompt":"a","response":"b"}` + "\n"
 	for put, want := range map[string]string{"\xe9": "line 2: it is not a JSON object: byte 31: 0xe9 is not UTF-8",
 		`\ud800x`: `byte 31: \ud800 is half of a surrogate pair`} {
-		path := write(t, "latin.jsonl", good+` {"prompt":"a","response":"caf`+put+`"}`)
-		c := settings(path)
-		_, err := sft.Open(t.Context(), &c, nil, nil)
-		require.ErrorIs(t, err, sft.ErrExample)
-		require.ErrorContains(t, err, path)
-		require.ErrorContains(t, err, want)
+		path := testkit.File(t, "latin.jsonl", good+` {"prompt":"a","response":"caf`+put+`"}`)
+		err := refused(t, path)
+		testkit.Error(t, err, sft.ErrExample, path, want)
 	}
-	d, _ := open(t, settings(write(t, "a.jsonl", good)), letters{})
-	require.Equal(t, "ua\nb.", text(batch(t, d, 1).Tokens))
+	d := open(t, lines(t, good), letters{})
+	require.Equal(t, "ua\nb.", shown(t, d))
 }
 
 // callers is an encoder that shows tools.
@@ -367,8 +380,9 @@ func (c callers) Encode(messages []policy.Message) ([]policy.Piece, []policy.Ima
 // level.
 func TestDeepRecordsAreReadOnce(t *testing.T) {
 	const levels = 4500
-	path := write(t, "a.jsonl", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "tools": [],`+
-		` "other": `+strings.Repeat(`{"a":[`, levels)+strings.Repeat("]}", levels)+`}`)
+	path := testkit.File(t, "a.jsonl",
+		`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "tools": [],`+
+			` "other": `+strings.Repeat(`{"a":[`, levels)+strings.Repeat("]}", levels)+`}`)
 	c := settings(path)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -386,17 +400,13 @@ func TestToolsReachTheEncoderInTheirOrder(t *testing.T) {
 		line := "\xef\xbb\xbf" + `{"tools": ` + shape(tools) + `, "messages": [{"role": "user", "content": "a"},` +
 			`{"role": "assistant", "content": null, "tool_calls": ` + shape(calls) +
 			`}, {"role": "tool", "content": "7"}, {"role": "assistant", "content": "b", "tool_calls": []}]}`
-		path := write(t, "a.jsonl", line)
-		d, _ := open(t, settings(path), callers{})
+		path := testkit.File(t, "a.jsonl", line)
+		d := open(t, settings(path), callers{})
 		b := batch(t, d, 1)
 		require.Equal(t, tools+"ua\n"+calls+".t7\nb.", text(b.Tokens))
 		require.Equal(t, calls+".___b.", learned(b, 0)[len(tools)+3:])
 		c := settings(path)
-		d = opened(t, &c)
-		require.ErrorContains(
-			t, d.Encode(t.Context(), letters{}),
-			"line 1: bad example: tools: it is set, but the learner shows no tools",
-		)
+		unencoded(t, c, letters{}, "line 1: bad example: tools: it is set, but the learner shows no tools")
 	}
 	type function struct {
 		Name      string `parquet:"name"`
@@ -415,114 +425,74 @@ func TestToolsReachTheEncoderInTheirOrder(t *testing.T) {
 		Messages []msg  `parquet:"messages,list"`
 	}
 	ask := "a"
-	path := filepath.Join(t.TempDir(), "a.parquet")
-	require.NoError(t, parquet.WriteFile(path, []rec{{tools, []msg{
+	path := table(t, []rec{{tools, []msg{
 		{"user", &ask, nil}, {"assistant", nil, []call{{function{"f", `{"z":1,"a":2}`}}}},
-	}}}))
-	d, _ := open(t, settings(path), callers{})
+	}}})
+	d := open(t, settings(path), callers{})
 	require.Equal(
 		t,
 		tools+"ua\n"+`[{"function":{"arguments":"{\"z\":1,\"a\":2}","name":"f"}}].`,
-		text(batch(t, d, 1).Tokens),
+		shown(t, d),
 	)
 }
 
 // TestBadRecordsAreNamed by file, line or row, and field.
 func TestBadRecordsAreNamed(t *testing.T) {
-	ask := `{"role":"user","content":"a"}`
-	for record, want := range map[string]string{
-		`{"messages":`:     "line 2: it is not a JSON object",
-		`[1]`:              "line 2: it is not a JSON object",
-		`{"other":1}`:      "line 2: it has neither messages nor prompt",
-		`{"prompt":"a"}`:   "line 2: response: it is missing",
-		`{"messages":7}`:   "line 2: messages: it is a number, must be a list",
-		`{"messages":[]}`:  "line 2: messages: it is empty",
-		`{"messages":[7]}`: "line 2: messages[0]: it is a number, must be a mapping",
-		`{"messages":[{"role":"robot","content":"a"}]}`:                                `messages[0].role: it is "robot", must be system, user, assistant or tool`,
-		`{"messages":[{"role":"user"}]}`:                                               "messages[0].content: it is missing or null",
-		`{"messages":[` + ask + `]}`:                                                   "messages: no message is the assistant's",
-		`{"messages":[{"role":"assistant","content":"a"}]}`:                            "messages[0].role: it is assistant, but must follow",
-		`{"messages":[` + ask + `,{"role":"assistant","content":""}]}`:                 "messages[1].content: it is empty",
-		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":-1}]}`:    "messages[1].weight: it is -1, must be a number of 0 or more",
-		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":"0"}]}`:   "messages[1].weight: it is a text, must be a number",
-		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":1e39}]}`:  "messages[1].weight: it is 1e+39, must be a number of 0 or more, and at most 3.4e+38",
-		`{"messages":[` + ask + `,{"role":"assistant","content":"b","tool_calls":7}]}`: "messages[1].tool_calls: it is a number, must be a list",
-		`{"messages":[{"role":"user","content":"a","tool_calls":[{}]}]}`:               "messages[0].tool_calls: it is set, but only the assistant calls tools",
-		`{"tools":"hammer","messages":[` + ask +
-			`,{"role":"assistant","content":"b"}]}`: "tools: it is not a list in JSON",
-		`{"messages":[{"role":"user","content":[{"type":"video"}]}]}`:                                      `messages[0].content[0].type: it is "video"`,
-		`{"messages":[{"role":"user","content":[{"type":"image"}]}]}`:                                      "messages[0].content[0]: it shows image 1, but the record has 0 images",
-		`{"messages":[{"role":"user","content":[{"type":"image","image":"https://x/y.png"}]}]}`:            "messages[0].content[0].image: addresses of https are not read",
-		`{"messages":[{"role":"user","content":[{"type":"image","image":"data:image/png;base64,AAAA"}]}]}`: "messages[0].content[0].image: 3 bytes are not an image",
-		`{"images":["a.png"],"messages":[` + ask +
-			`,{"role":"assistant","content":"b"}]}`: "images: it has 1 images, but the messages show 0",
-		`{"messages":[` + ask + `,{"role":"assistant","content":[{"type":"image","image":"a.png"},{"type":"text","text":"b"}]}]}`:                 "messages[1].content: it has 1 images, but the assistant writes text only",
-		`{"messages":[{"role":"user","content":[{"type":"text","text":"<image>"}]},{"role":"assistant","content":[{"type":"text","text":"b"}]}]}`: "messages[0].content[0].text: it contains <image>",
-	} {
-		path := write(t, "bad.jsonl", chat+"\n"+record)
-		c := settings(path)
-		_, err := sft.Open(t.Context(), &c, nil, nil)
+	for record, want := range golden.Table[map[string]string](t, "badrecords.yaml") {
+		path := testkit.File(t, "bad.jsonl", chat+"\n"+record)
+		err := refused(t, path)
 		require.ErrorIs(t, err, config.ErrConfig, record)
 		require.ErrorIs(t, err, sft.ErrExample, record)
 		require.ErrorContains(t, err, path, record)
 		require.ErrorContains(t, err, want, record)
 	}
-	c := settings(write(t, "a.jsonl",
-		`{"messages":[{"role":"user","content":[{"type":"image","image":"gone.png"}]},{"role":"assistant","content":"b"}]}`))
+	c := lines(t,
+		`{"messages":[{"role":"user","content":[{"type":"image","image":"gone.png"}]},{"role":"assistant","content":"b"}]}`)
 	d := opened(t, &c)
 	err := d.Encode(t.Context(), letters{})
 	require.ErrorContains(t, err, "a.jsonl: line 1")
 	require.ErrorContains(t, err, "message 0: image 0: open ")
 	for path, want := range map[string]string{
-		write(t, "a.txt", chat):     `ends in ".txt", must end in .jsonl or .parquet`,
-		write(t, "a.parquet", chat): "a.parquet: bad example",
-		t.TempDir():                 "has no files in .jsonl or .parquet", "missing.jsonl": "missing.jsonl",
-		write(t, "e.jsonl", "\n"): "the file has no conversations",
+		testkit.File(t, "a.txt", chat):     `ends in ".txt", must end in .jsonl or .parquet`,
+		testkit.File(t, "a.parquet", chat): "a.parquet: bad example",
+		t.TempDir():                        "has no files in .jsonl or .parquet", "missing.jsonl": "missing.jsonl",
+		testkit.File(t, "e.jsonl", "\n"): "the file has no conversations",
 	} {
-		c := settings(path)
-		_, err := sft.Open(t.Context(), &c, nil, nil)
-		require.ErrorIs(t, err, sft.ErrExample)
-		require.ErrorContains(t, err, want)
+		err := refused(t, path)
+		testkit.Error(t, err, sft.ErrExample, want)
 	}
 }
 
 // TestLongExamplesAreRefusedDroppedOrCut: cutting leaves whole turns with their images.
 func TestLongExamplesAreRefusedDroppedOrCut(t *testing.T) {
-	path := write(t, "a.jsonl", chat+"\n"+`{"prompt":"a","response":"b"}`)
+	path := testkit.File(t, "a.jsonl", chat+"\n"+`{"prompt":"a","response":"b"}`)
 	c := settings(path)
 	c.SFT.MaxLength = 17
-	d := opened(t, &c)
-	require.ErrorContains(t, d.Encode(t.Context(), letters{}),
-		"a.jsonl: line 1: bad example: it has 21 tokens, sft.max_length is 17")
+	unencoded(t, c, letters{}, "a.jsonl: line 1: bad example: it has 21 tokens, sft.max_length is 17")
 	c.SFT.Truncation = config.TruncationDrop
-	d, _ = open(t, c, letters{})
-	require.Equal(t, "ua\nb.", text(batch(t, d, 1).Tokens))
+	d := open(t, c, letters{})
+	require.Equal(t, "ua\nb.", shown(t, d))
 	c.SFT.Truncation = config.TruncationRight
-	d, _ = open(t, c, letters{})
-	require.Equal(t, "sS\nua?\nyes.", text(batch(t, d, 1).Tokens))
+	d = open(t, c, letters{})
+	require.Equal(t, "sS\nua?\nyes.", shown(t, d))
 	c.SFT.MaxLength = 0
-	d = opened(t, &c)
-	require.ErrorContains(t, d.Encode(t.Context(), letters{limit: 20}), "it has 21 tokens, the model allows 20")
+	unencoded(t, c, letters{limit: 20}, "it has 21 tokens, the model allows 20")
 	c.SFT.MaxLength = 2
-	d = opened(t, &c)
-	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped")
+	unencoded(t, c, letters{}, "all examples were dropped")
 }
 
 // TestTurnsAreSelectedBeforeTheyAreCut: a cut conversation whose last turn is learned has
 // nothing to learn, rather than another turn.
 func TestTurnsAreSelectedBeforeTheyAreCut(t *testing.T) {
-	c := settings(write(t, "a.jsonl", chat+"\n"+`{"prompt":"a","response":"b"}`))
+	c := lines(t, chat+"\n"+`{"prompt":"a","response":"b"}`)
 	c.SFT.MaxLength, c.SFT.Truncation, c.SFT.Turns = 17, config.TruncationRight, config.TurnsLast
-	d, _ := open(t, c, letters{})
+	d := open(t, c, letters{})
 	rows, _ := d.Rows()
 	require.Equal(t, 1, rows)
 	require.Equal(t, "___b.", learned(batch(t, d, 1), 0))
-	c = settings(write(t, "a.jsonl", chat))
+	c = lines(t, chat)
 	c.SFT.MaxLength, c.SFT.Truncation, c.SFT.Turns = 17, config.TruncationRight, config.TurnsLast
-	d = opened(t, &c)
-	require.ErrorContains(
-		t, d.Encode(t.Context(), letters{}), "all examples were dropped, because they are longer than the limit",
-	)
+	unencoded(t, c, letters{}, "all examples were dropped, because they are longer than the limit")
 }
 
 // opening is an encoder that refuses learned responses without a thought.
@@ -547,7 +517,7 @@ func TestOnlyLearnedMessagesNeedTheThought(t *testing.T) {
 		{config.TurnsAll, `,"weight":0`, ""},
 		{config.TurnsLast, "", ""},
 	} {
-		c := settings(write(t, "a.jsonl", fmt.Sprintf(stripped, o.weight)))
+		c := lines(t, fmt.Sprintf(stripped, o.weight))
 		c.SFT.Turns = o.turns
 		d := opened(t, &c)
 		err := d.Encode(t.Context(), opening{})
@@ -567,10 +537,9 @@ func TestExamplesWithoutWeightsAreNotCalledTooLong(t *testing.T) {
 		idle:               "no example is left: 0 are longer than the limit, and 1 have no token with a weight above 0",
 		idle + chat + "\n": "no example is left: 1 are longer than the limit, and 1 have no token with a weight above 0",
 	} {
-		c := settings(write(t, "a.jsonl", text))
+		c := lines(t, text)
 		c.SFT.MaxLength, c.SFT.Truncation = 10, config.TruncationDrop
-		d := opened(t, &c)
-		require.ErrorContains(t, d.Encode(t.Context(), letters{}), want)
+		unencoded(t, c, letters{}, want)
 	}
 }
 
@@ -581,10 +550,12 @@ func TestBatchesDependOnTheStepOnly(t *testing.T) {
 	for i := range 10 {
 		fmt.Fprintf(&file, `{"prompt":"p","response":"%d"}`+"\n", i)
 	}
-	c := settings(write(t, "a.jsonl", file.String()))
+	c := lines(t, file.String())
 	c.SFT.Shuffle, c.SFT.Batch, c.SFT.Epochs = true, 4, 2
 	read := func(seed uint64, steps ...int) (out string) {
-		d, now := open(t, c, letters{})
+		now := c
+		d := opened(t, &now)
+		require.NoError(t, d.Encode(t.Context(), letters{}))
 		require.Equal(t, 5, now.Trainer.Steps, "two epochs of ten in batches of four")
 		for _, step := range steps {
 			b := seeded(t, d, step, seed)
@@ -603,8 +574,8 @@ func TestBatchesDependOnTheStepOnly(t *testing.T) {
 		require.ElementsMatch(t, []byte("0123456789"), []byte(epoch))
 	}
 	c.SFT.Steps = 7
-	_, now := open(t, c, letters{})
-	require.Equal(t, 100, now.Trainer.Steps, "is set by config.Supervised")
+	require.NoError(t, opened(t, &c).Encode(t.Context(), letters{}))
+	require.Equal(t, 100, c.Trainer.Steps, "is set by config.Supervised")
 }
 
 // TestHeldOutExamplesAreNotTrainedOn.
@@ -613,9 +584,9 @@ func TestHeldOutExamplesAreNotTrainedOn(t *testing.T) {
 	for i := range 20 {
 		fmt.Fprintf(&file, `{"prompt":"p","response":"%c"}`+"\n", 'a'+i)
 	}
-	c := settings(write(t, "a.jsonl", file.String()))
+	c := lines(t, file.String())
 	c.SFT.ValFraction, c.SFT.Batch = 0.2, 3
-	d, _ := open(t, c, letters{})
+	d := open(t, c, letters{})
 	seen := map[int32]int{}
 	train, val := d.Rows()
 	require.Equal(t, []int{16, 4}, []int{train, val})
@@ -638,8 +609,8 @@ func TestHeldOutExamplesAreNotTrainedOn(t *testing.T) {
 	for token := range seen {
 		require.Zero(t, seen[-token], "%c is in both parts", token)
 	}
-	c.SFT.ValFiles = []string{write(t, "v.jsonl", chat)}
-	d, _ = open(t, c, letters{})
+	c.SFT.ValFiles = []string{testkit.File(t, "v.jsonl", chat)}
+	d = open(t, c, letters{})
 	train, val = d.Rows()
 	require.Equal(t, []int{20, 1}, []int{train, val})
 }
@@ -677,8 +648,8 @@ func episodes(t *testing.T, dir string, withImages bool) string {
 func TestRecordedEpisodesAreLearnedTokenForToken(t *testing.T) {
 	dir := t.TempDir()
 	path := episodes(t, dir, true)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "step_1.scores.parquet"), nil, 0o644))
-	d, _ := open(t, settings(dir), letters{})
+	testkit.Write(t, filepath.Join(dir, "step_1.scores.parquet"), "")
+	d := open(t, settings(dir), letters{})
 	n, _ := d.Rows()
 	require.Equal(t, 1, n, "the success")
 	b := batch(t, d, 1)
@@ -688,12 +659,12 @@ func TestRecordedEpisodesAreLearnedTokenForToken(t *testing.T) {
 	require.Equal(t, [32]byte{9}, b.Images[0][0].Hash)
 	c := settings(path)
 	c.SFT.Episodes = config.EpisodesAll
-	d, _ = open(t, c, letters{})
+	d = open(t, c, letters{})
 	n, _ = d.Rows()
 	require.Equal(t, 2, n)
 	most := 2.0
 	c.SFT.MinReturn, c.SFT.Turns = &most, config.TurnsLast
-	d, _ = open(t, c, letters{})
+	d = open(t, c, letters{})
 	n, _ = d.Rows()
 	require.Equal(t, 1, n)
 	require.Equal(t, "__________two.", learned(batch(t, d, 1), 0))
@@ -719,8 +690,7 @@ func (double) Ends(tokens []int32) []int {
 func TestEpisodesOfAnotherTokenizerAreRefused(t *testing.T) {
 	c := settings(episodes(t, t.TempDir(), true))
 	err := opened(t, &c).Encode(t.Context(), double{})
-	require.ErrorIs(t, err, sft.ErrExample)
-	require.ErrorContains(t, err, "recorded with another tokenizer")
+	testkit.Error(t, err, sft.ErrExample, "recorded with another tokenizer")
 }
 
 // TestLessonsAreScriptedEpisodes of the levels before those of training, as one conversation
@@ -734,29 +704,29 @@ func TestLessonsAreScriptedEpisodes(t *testing.T) {
 		c.Env.Name, c.Env.Config, c.Rollout.MaxTurns = name, options, 3
 		c.SFT.Lessons.Teacher, c.SFT.Lessons.Episodes, c.SFT.Lessons.Noise = "shortest_path", 4, 0.5
 		require.Equal(t, c.Env.Seed-4, c.FirstLesson())
-		d, _ := open(t, c, letters{})
+		d := open(t, c, letters{})
 		n, _ := d.Rows()
 		require.Equal(t, 4, n, name)
 		b := batch(t, d, 1)
 		require.Contains(t, strings.Trim(learned(b, 0), "_"), "</answer>", name)
 		require.NotContains(t, learned(b, 0), "\n", "observations have no loss")
-		again, _ := open(t, c, letters{})
+		again := open(t, c, letters{})
 		require.Equal(t, b, batch(t, again, 1), "the same lessons for the same seed")
 		turns := 0
 		for i := range n {
 			turns += strings.Count(learned(batch(t, d, i+1), 0), "</answer>")
 		}
 		c.Trainer.Harness = "no_concat"
-		d, _ = open(t, c, letters{})
+		d = open(t, c, letters{})
 		n, _ = d.Rows()
 		require.Equal(t, turns, n, "a row per turn")
 		require.Equal(t, 1, strings.Count(learned(batch(t, d, n), 0), "</answer>"))
 		held := c
 		held.SFT.ValFraction = 0.4
-		d, _ = open(t, held, letters{})
+		d = open(t, held, letters{})
 		trained, val := d.Rows()
 		held.SFT.ValFraction, held.Trainer.Harness = 0, "concat"
-		whole, _ := open(t, held, letters{})
+		whole := open(t, held, letters{})
 		var sizes []int // turns of each lesson
 		for i := range 4 {
 			sizes = append(sizes, strings.Count(learned(batch(t, whole, i+1), 0), "</answer>"))
@@ -771,8 +741,7 @@ func TestLessonsAreScriptedEpisodes(t *testing.T) {
 		c.SFT.Lessons.Teacher = "wizard"
 		_, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
 		require.ErrorIs(t, err, env.ErrScript)
-		require.ErrorIs(t, err, config.ErrConfig)
-		require.ErrorContains(t, err, `"wizard", must be one of shortest_path`)
+		testkit.Error(t, err, config.ErrConfig, `"wizard", must be one of shortest_path`)
 	}
 	c := settings()
 	c.Env.Name, c.SFT.Lessons.Teacher = "blackjack", "shortest_path"
@@ -781,7 +750,7 @@ func TestLessonsAreScriptedEpisodes(t *testing.T) {
 }
 
 func TestReadingStopsWithItsContext(t *testing.T) {
-	c := settings(write(t, "a.jsonl", chat))
+	c := lines(t, chat)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := sft.Open(ctx, &c, nil, nil)
@@ -797,7 +766,7 @@ func FuzzJSONLines(f *testing.F) {
 		base64.StdEncoding.EncodeToString(picture(1)) + `"]}`))
 	f.Add([]byte(`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},{"role":"assistant","content":"b","weight":0.5}]}` + "\n{"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := settings(write(t, "a.jsonl", string(data)))
+		c := lines(t, string(data))
 		d, err := sft.Open(t.Context(), &c, nil, nil)
 		if err == nil {
 			err = d.Encode(t.Context(), letters{})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/track"
 )
 
@@ -21,9 +22,7 @@ func TestJSONLinesAreObjectsWithSortedKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Event(track.Event{Kind: "step", Step: 3, Total: 9,
 		Metrics: track.Metrics{"b": 0.1, "a/x": -2, "c": 1e-30, "B": 1e21}}))
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, `{"kind":"step","step":3,"B":1e+21,"a/x":-2,"b":0.1,"c":1e-30}`+"\n", string(raw),
+	require.Equal(t, `{"kind":"step","step":3,"B":1e+21,"a/x":-2,"b":0.1,"c":1e-30}`+"\n", testkit.Text(t, path),
 		"a line is in the file when Event returns")
 	require.NoError(t, s.Event(track.Event{Kind: "save", Step: 9}))
 	require.NoError(t, s.Close())
@@ -33,13 +32,11 @@ func TestJSONLinesAreObjectsWithSortedKeys(t *testing.T) {
 	require.NoError(t, s.Event(track.Event{Kind: "step", Step: 10,
 		Metrics: track.Metrics{"b": math.NaN(), "c": math.Inf(1), "d": math.Inf(-1)}}))
 	require.NoError(t, s.Close())
-	raw, err = os.ReadFile(path)
-	require.NoError(t, err)
 	require.Equal(t, []string{
 		`{"kind":"step","step":3,"B":1e+21,"a/x":-2,"b":0.1,"c":1e-30}`,
 		`{"kind":"save","step":9}`,
 		`{"kind":"step","step":10,"b":null,"c":null,"d":null}`, "",
-	}, strings.Split(string(raw), "\n"), "a file that is there is appended to")
+	}, strings.Split(testkit.Text(t, path), "\n"), "a file that is there is appended to")
 }
 
 // TestJSONLinesEscapeEveryName: environments name parts of rewards, so a name may
@@ -52,8 +49,7 @@ func TestJSONLinesEscapeEveryName(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Event(track.Event{Kind: name, Metrics: track.Metrics{"reward/" + name: 0.5}}))
 		require.NoError(t, s.Close())
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
+		raw := testkit.Read(t, path)
 		require.Equal(t, 1, strings.Count(string(raw), "\n"), "%q is one line", name)
 		var got map[string]any
 		require.NoError(t, json.Unmarshal(raw, &got), "%s", raw)
@@ -72,9 +68,7 @@ func TestJSONLinesHaveEveryFieldOnce(t *testing.T) {
 	}
 	require.NoError(t, s.Event(track.Event{Kind: "step", Step: 3, Metrics: track.Metrics{"kinds": 1}}))
 	require.NoError(t, s.Close())
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, `{"kind":"step","step":3,"kinds":1}`+"\n", string(raw))
+	require.Equal(t, `{"kind":"step","step":3,"kinds":1}`+"\n", testkit.Text(t, path))
 }
 
 func TestJSONLinesOfSeveralGoroutinesStayWhole(t *testing.T) {
@@ -93,12 +87,10 @@ func TestJSONLinesOfSeveralGoroutinesStayWhole(t *testing.T) {
 	}
 	wg.Wait()
 	require.NoError(t, s.Close())
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := testkit.Text(t, path)
 	seen := map[float64]bool{}
-	for line := range strings.Lines(string(raw)) {
-		var got map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &got), line)
+	for line := range strings.Lines(raw) {
+		got := testkit.JSON[map[string]any](t, line)
 		seen[got["step"].(float64)] = true
 	}
 	require.Len(t, seen, 160)
@@ -106,8 +98,7 @@ func TestJSONLinesOfSeveralGoroutinesStayWhole(t *testing.T) {
 
 func TestJSONLinesReportWhatTheyCannotWrite(t *testing.T) {
 	_, err := track.NewJSONLines(filepath.Join(t.TempDir(), "absent", "m.jsonl"))
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "track: metrics: ")
+	testkit.Error(t, err, os.ErrNotExist, "track: metrics: ")
 	s, err := track.NewJSONLines(filepath.Join(t.TempDir(), "m.jsonl"))
 	require.NoError(t, err)
 	require.NoError(t, s.Close())

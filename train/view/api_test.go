@@ -26,10 +26,8 @@ import (
 )
 
 func TestARunIsDescribed(t *testing.T) {
-	f := trainRun(t, 2)
-	s := serveRuns(t, "", f.dir)
-	var a runsAnswer
-	s.get(t, 200, "/api/runs", &a)
+	f, s := viewed(t, 2)
+	a := s.runs(t)
 	require.Len(t, a.Runs, 1)
 	r := a.Runs[0]
 	require.Equal(t, []any{"r0", "run", 2, 2 * len(f.episodes[1]), "bi_level_gae"},
@@ -53,7 +51,7 @@ func TestARunIsDescribed(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"trainer.total_training_steps", "trainer.rollout_data_dir"}, differ)
-	s.get(t, 200, "/api/runs", &a)
+	a = s.runs(t)
 	require.NotEqual(t, a.Runs[0].Name, "", "runs have names")
 	_, err := (&view.Server{Runs: []string{t.TempDir()}}).Handler()
 	require.ErrorIs(t, err, view.ErrRun)
@@ -62,10 +60,8 @@ func TestARunIsDescribed(t *testing.T) {
 }
 
 func TestEpisodesAreListedFilteredAndSorted(t *testing.T) {
-	f := trainRun(t, 3)
-	s := serveRuns(t, "", f.dir)
-	var all listAnswer
-	s.get(t, 200, "/api/runs/r0/episodes?limit=500", &all)
+	f, s := viewed(t, 3)
+	all := s.episodes(t, "limit=500")
 	n := len(f.episodes[1])
 	require.Equal(t, 3*n, all.Total)
 	require.Equal(t, []int{1, 2, 3}, all.Facets.Step)
@@ -77,16 +73,11 @@ func TestEpisodesAreListedFilteredAndSorted(t *testing.T) {
 			want.Turns[0].Response, true, false},
 			[]any{e.Seed, e.End, e.Success, e.Reward, e.Turns, e.Tokens, e.Excerpt, e.Scores, e.Measured})
 	}
-	ask := func(query string) listAnswer {
-		var a listAnswer
-		s.get(t, 200, "/api/runs/r0/episodes?"+query, &a)
-		return a
-	}
-	lost := ask("step=2&success=false&order=-reward&limit=500")
+	lost := s.episodes(t, "step=2&success=false&order=-reward&limit=500")
 	for i, e := range lost.Episodes {
 		require.True(t, e.Step == 2 && !e.Success && (i == 0 || e.Reward <= lost.Episodes[i-1].Reward))
 	}
-	require.Equal(t, n, ask("step=2&success=true").Total+lost.Total)
+	require.Equal(t, n, s.episodes(t, "step=2&success=true").Total+lost.Total)
 	low, high := 0, 0
 	for _, e := range f.episodes[2] {
 		if e.Return() <= 1 {
@@ -96,16 +87,16 @@ func TestEpisodesAreListedFilteredAndSorted(t *testing.T) {
 		}
 	}
 	require.True(t, low > 0 && high > 0, "%d, %d", low, high)
-	require.Equal(t, low, ask("step=2&max=1").Total)
-	require.Equal(t, high, ask("step=2&min=1.0001").Total)
-	part := ask("offset=5&limit=2&order=-step")
+	require.Equal(t, low, s.episodes(t, "step=2&max=1").Total)
+	require.Equal(t, high, s.episodes(t, "step=2&min=1.0001").Total)
+	part := s.episodes(t, "offset=5&limit=2&order=-step")
 	require.Equal(t, []int{3 * n, 2, 3}, []int{part.Total, len(part.Episodes), part.Episodes[0].Step})
-	require.Zero(t, ask("kind=val").Total)
-	require.Zero(t, ask("env=sokoban").Total)
-	require.Zero(t, ask("min=1e9").Total)
-	require.Equal(t, 3*n, ask("max=1e9&end=done").Total)
+	require.Zero(t, s.episodes(t, "kind=val").Total)
+	require.Zero(t, s.episodes(t, "env=sokoban").Total)
+	require.Zero(t, s.episodes(t, "min=1e9").Total)
+	require.Equal(t, 3*n, s.episodes(t, "max=1e9&end=done").Total)
 
-	found := ask("text=X+Y&limit=500")
+	found := s.episodes(t, "text=X+Y&limit=500")
 	count := 0
 	for _, ts := range f.episodes {
 		for _, e := range ts {
@@ -120,9 +111,7 @@ func TestEpisodesAreListedFilteredAndSorted(t *testing.T) {
 	require.Equal(t, count, found.Total, "texts are searched without regard to case")
 	for _, bad := range []string{"kind=x", "order=up", "limit=0", "limit=501", "step=-1", "success=maybe", "min=NaN",
 		"offset=a", "text=" + strings.Repeat("a", 201)} {
-		var a failure
-		s.get(t, 400, "/api/runs/r0/episodes?"+bad, &a)
-		require.NotEmpty(t, a.Error, bad)
+		require.NotEmpty(t, s.refused(t, 400, "/api/runs/r0/episodes?"+bad), bad)
 	}
 }
 
@@ -137,11 +126,9 @@ func TestAbandonedSearchesEnd(t *testing.T) {
 
 // TestAnEpisodeShowsWhatWasRecorded compares every number with the record.
 func TestAnEpisodeShowsWhatWasRecorded(t *testing.T) {
-	f := trainRun(t, 1)
-	s := serveRuns(t, "", f.dir)
+	f, s := viewed(t, 1)
 	for _, e := range f.episodes[1] {
-		var a detailAnswer
-		s.get(t, 200, fmt.Sprintf("/api/runs/r0/episode?key=train/1/%d-%d", e.Group, e.Index), &a)
+		a := s.episode(t, fmt.Sprintf("train/1/%d-%d", e.Group, e.Index))
 		require.Len(t, a.Turns, len(e.Turns))
 		for k, turn := range e.Turns {
 			got := a.Turns[k]
@@ -200,23 +187,20 @@ func TestAnEpisodeShowsWhatWasRecorded(t *testing.T) {
 		require.Len(t, a.Problems, 1)
 		require.Contains(t, a.Problems[0], "no checkpoint with a tokenizer")
 	}
-	var a failure
-	s.get(t, 404, "/api/runs/r0/episode?key=train/1/99-0", &a)
-	s.get(t, 404, "/api/runs/r0/episode?key=train/1/-9223372036854775808-4294967296", &a)
-	s.get(t, 404, "/api/runs/r0/episode?key=train/9/0-0", &a)
-	s.get(t, 400, "/api/runs/r0/episode?key=../../etc", &a)
-	s.get(t, 404, "/api/runs/r7/episode?key=train/1/0-0", &a)
-	s.get(t, 404, "/api/nothing", &a)
+	s.refused(t, 404, "/api/runs/r0/episode?key=train/1/99-0")
+	s.refused(t, 404, "/api/runs/r0/episode?key=train/1/-9223372036854775808-4294967296")
+	s.refused(t, 404, "/api/runs/r0/episode?key=train/9/0-0")
+	s.refused(t, 400, "/api/runs/r0/episode?key=../../etc")
+	s.refused(t, 404, "/api/runs/r7/episode?key=train/1/0-0")
+	s.refused(t, 404, "/api/nothing")
 }
 
 // TestTheRunsOwnCreditIsTheRecordedOne, and other parameters give other numbers.
 func TestTheRunsOwnCreditIsTheRecordedOne(t *testing.T) {
-	f := trainRun(t, 1)
-	s := serveRuns(t, "", f.dir)
+	f, s := viewed(t, 1)
 	for _, sc := range f.scores[1] {
 		key := fmt.Sprintf("train/1/%d-%d", sc.Group, sc.Index)
-		var own, other creditAnswer
-		s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key="+key, &own)
+		own := s.credit(t, "estimator=bi_level_gae&key="+key)
 		require.Empty(t, own.Problem)
 		for i, x := range own.Rows[sc.Row].Advantage {
 			require.Equal(t, sc.Advantages[i], *x)
@@ -224,44 +208,38 @@ func TestTheRunsOwnCreditIsTheRecordedOne(t *testing.T) {
 		}
 		require.Len(t, own.Turns, 3)
 		require.NotNil(t, own.Turns[0].Claim)
-		s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&high_level_gamma=0.1&whiten=0&key="+key, &other)
+		other := s.credit(t, "estimator=bi_level_gae&high_level_gamma=0.1&whiten=0&key="+key)
 		require.NotEqual(t, own, other)
-		s.get(t, 200, "/api/runs/r0/credit?estimator=grpo&key="+key, &other)
+		other = s.credit(t, "estimator=grpo&key="+key)
 		require.Empty(t, other.Problem, "the whole group is read")
 	}
-	var none creditAnswer
-	s.get(t, 200, "/api/runs/r0/credit?estimator=remax&key=train/1/0-0", &none)
+	none := s.credit(t, "estimator=remax&key=train/1/0-0")
 	require.Contains(t, none.Problem, "greedy")
-	var a failure
 	for _, bad := range []string{"estimator=x", "estimator=gae&gamma=x", "estimator=gae&whiten=2",
 		"estimator=gae&pass_k=1.5"} {
-		s.get(t, 400, "/api/runs/r0/credit?key=train/1/0-0&"+bad, &a)
+		s.refused(t, 400, "/api/runs/r0/credit?key=train/1/0-0&"+bad)
 	}
-	s.get(t, 200, "/api/runs/r0/credit?key=train/1/0-0&estimator=bi_level_gae&gamma=7", &none)
+	none = s.credit(t, "key=train/1/0-0&estimator=bi_level_gae&gamma=7")
 	require.Contains(t, none.Problem, "gamma", "an estimator refuses a parameter")
 }
 
 func TestMeasuredCreditIsServedWhereItExists(t *testing.T) {
-	f := trainRun(t, 1)
-	s := serveRuns(t, "", f.dir)
-	var none failure
-	s.get(t, 404, "/api/runs/r0/measured?key=train/1/0-0", &none)
+	f, s := viewed(t, 1)
+	s.refused(t, 404, "/api/runs/r0/measured?key=train/1/0-0")
 	f.measured(t, 1, f.episodes[1][0])
 	var m credit.Measured
 	s.get(t, 200, "/api/runs/r0/measured?key=train/1/0-0", &m)
 	require.Equal(t, 1, *m.Mistake)
-	var l listAnswer
-	s.get(t, 200, "/api/runs/r0/episodes?limit=1", &l)
+	l := s.episodes(t, "limit=1")
 	require.True(t, l.Episodes[0].Measured)
 	f.write(t, "credit/train/1/0-1.json", `{"step":7}`)
-	s.get(t, 422, "/api/runs/r0/measured?key=train/1/0-1", &none)
+	s.refused(t, 422, "/api/runs/r0/measured?key=train/1/0-1")
 
 	// A rollback replaces the episodes of a step, but not what was measured.
 	f.episodes[1][0].Turns[0].Response += " again"
 	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_1.parquet"), 1, f.episodes[1]))
-	s.get(t, 404, "/api/runs/r0/measured?key=train/1/0-0", &none)
-	require.Contains(t, none.Error, "are those of another episode")
-	s.get(t, 200, "/api/runs/r0/episodes?limit=2", &l)
+	require.Contains(t, s.refused(t, 404, "/api/runs/r0/measured?key=train/1/0-0"), "are those of another episode")
+	l = s.episodes(t, "limit=2")
 	require.False(t, l.Episodes[0].Measured)
 	require.True(t, l.Episodes[1].Measured, "the page shows why the result cannot be read")
 }
@@ -284,13 +262,11 @@ func (f *trained) measured(t *testing.T, step int, e *rollout.Trajectory) {
 // they have a result, with images, tokens and estimators. A result of a step belongs to them,
 // not to episodes that another policy played in that step.
 func TestEpisodesOfAMeasurementAreShown(t *testing.T) {
-	f := trainRun(t, 2)
-	s := serveRuns(t, "", f.dir)
+	f, s := viewed(t, 2)
 	step := credit.Step{Episodes: f.episodes[2], Scores: f.scores[2]}
 	require.NoError(t, step.SavePlayed(f.dir, 1, nil))
 	list := func(query string) (keys []string) {
-		var l listAnswer
-		s.get(t, 200, "/api/runs/r0/episodes?limit=500&"+query, &l)
+		l := s.episodes(t, "limit=500&"+query)
 		for _, e := range l.Episodes {
 			if keys = append(keys, e.Key); e.Kind == "measured" {
 				require.True(t, e.Measured && e.Scores, e.Key)
@@ -308,31 +284,27 @@ func TestEpisodesOfAMeasurementAreShown(t *testing.T) {
 	var m credit.Measured
 	s.get(t, 200, "/api/runs/r0/measured?key=measured/1/0-1", &m)
 	require.Equal(t, 1, *m.Mistake)
-	var none failure
-	s.get(t, 404, "/api/runs/r0/measured?key=train/1/0-1", &none)
+	s.refused(t, 404, "/api/runs/r0/measured?key=train/1/0-1")
 
-	var d detailAnswer
-	s.get(t, 200, "/api/runs/r0/episode?key=measured/1/0-1", &d)
+	d := s.episode(t, "measured/1/0-1")
 	require.NotContains(t, strings.Join(d.Problems, " "), "not recorded")
 	require.NotNil(t, d.Turns[0].Images[0])
 	answer, err := http.Get(s.URL + *d.Turns[0].Images[0])
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, 200, answer.StatusCode)
-	var played, recorded creditAnswer
-	s.get(t, 200, "/api/runs/r0/credit?estimator=grpo&key=measured/1/0-1", &played)
-	s.get(t, 200, "/api/runs/r0/credit?estimator=grpo&key=train/2/0-1", &recorded)
+	played := s.credit(t, "estimator=grpo&key=measured/1/0-1")
+	recorded := s.credit(t, "estimator=grpo&key=train/2/0-1")
 	require.Empty(t, played.Problem, "the whole group is read")
 	require.Equal(t, recorded, played)
-	s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key=train/1/0-1", &recorded)
-	s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key=measured/1/0-1", &played)
+	recorded = s.credit(t, "estimator=bi_level_gae&key=train/1/0-1")
+	played = s.credit(t, "estimator=bi_level_gae&key=measured/1/0-1")
 	require.NotEqual(t, recorded, played, "numbers of two steps with one number are kept apart")
-	s.get(t, 400, "/api/runs/r0/episodes?kind=other", &none)
+	s.refused(t, 400, "/api/runs/r0/episodes?kind=other")
 }
 
 func TestEstimatorsListWhatTheyRead(t *testing.T) {
-	f := trainRun(t, 1)
-	s := serveRuns(t, "", f.dir)
+	_, s := viewed(t, 1)
 	var a struct {
 		Estimators []struct {
 			Name, About string
@@ -402,8 +374,7 @@ func TestClaimsStandBesideTheTruth(t *testing.T) {
 	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_2.parquet"), 2,
 		[]*rollout.Trajectory{lie, other, foreign}))
 	s := serveRuns(t, "", f.dir)
-	var a detailAnswer
-	s.get(t, 200, "/api/runs/r0/episode?key=train/2/0-0", &a)
+	a := s.episode(t, "train/2/0-0")
 	for k, turn := range a.Turns {
 		require.Len(t, turn.Claims, 2)
 		c := turn.Claims[0]
@@ -414,10 +385,10 @@ func TestClaimsStandBesideTheTruth(t *testing.T) {
 		require.Equal(t, []string{"worldmodeling", "goal up left", "goal up right"},
 			[]string{turn.Claims[1].Kind, turn.Claims[1].Said, turn.Claims[1].Truth})
 	}
-	s.get(t, 200, "/api/runs/r0/episode?key=train/2/1-0", &a)
+	a = s.episode(t, "train/2/1-0")
 	require.Empty(t, a.Turns[0].Claims[0].Truth)
 	require.Contains(t, strings.Join(a.Problems, " "), "shows something else in turn 0")
-	s.get(t, 200, "/api/runs/r0/episode?key=train/2/2-0", &a)
+	a = s.episode(t, "train/2/2-0")
 	require.Empty(t, a.Turns[0].Claims[0].Truth)
 	require.Contains(t, strings.Join(a.Problems, " "), "cannot be computed again for maze")
 }
@@ -430,15 +401,13 @@ func TestUnusableEpisodesAreListedWithTheirErrors(t *testing.T) {
 	}}))
 	s := serveRuns(t, "", f.dir)
 	const want = "ask https://me:REDACTED@host: no answer"
-	var l listAnswer
-	s.get(t, 200, "/api/runs/r0/episodes?step=2", &l)
+	l := s.episodes(t, "step=2")
 	require.Equal(t, want, l.Episodes[0].Error)
-	s.get(t, 200, "/api/runs/r0/episodes?step=2&success=false", &l)
+	l = s.episodes(t, "step=2&success=false")
 	require.Zero(t, l.Total, "an unusable episode is neither a success nor a failure")
-	s.get(t, 200, "/api/runs/r0/episodes?step=1", &l)
+	l = s.episodes(t, "step=1")
 	require.Empty(t, l.Episodes[0].Error)
-	var a detailAnswer
-	s.get(t, 200, "/api/runs/r0/episode?key=train/2/0-0", &a)
+	a := s.episode(t, "train/2/0-0")
 	require.Equal(t, want, a.Error)
 }
 
@@ -488,8 +457,7 @@ func TestEveryEnvironmentHasATruth(t *testing.T) {
 	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_2.parquet"), 2, all))
 	s := serveRuns(t, "", f.dir)
 	for i, w := range worlds {
-		var a detailAnswer
-		s.get(t, 200, fmt.Sprintf("/api/runs/r0/episode?key=train/2/%d-0", i), &a)
+		a := s.episode(t, fmt.Sprintf("train/2/%d-0", i))
 		if i == 4 {
 			require.Contains(t, strings.Join(a.Problems, " "), "names a file or a service")
 			continue
@@ -509,12 +477,10 @@ func TestReadableValidationsAreListed(t *testing.T) {
 	require.NoError(t, store.WriteEpisode(dir, "episode_0_", lakeEpisode(t, 0, "")))
 	f.write(t, "episodes/step_10/episode_1.json", `{"env":`)
 	s := serveRuns(t, "", f.dir)
-	var l listAnswer
-	s.get(t, 200, "/api/runs/r0/episodes?kind=val&text=goal", &l)
+	l := s.episodes(t, "kind=val&text=goal")
 	require.Equal(t, 1, l.Total)
 	require.Equal(t, "val/10/0-0", l.Episodes[0].Key)
-	var a detailAnswer
-	s.get(t, 200, "/api/runs/r0/episode?key=val/10/0-0", &a)
+	a := s.episode(t, "val/10/0-0")
 	require.Len(t, a.Turns, 2)
 	require.Empty(t, a.Rows)
 	require.Contains(t, strings.Join(a.Problems, " "), "without tokens")
@@ -523,8 +489,7 @@ func TestReadableValidationsAreListed(t *testing.T) {
 	defer answer.Body.Close()
 	_, err = png.Decode(answer.Body)
 	require.NoError(t, err)
-	var r runsAnswer
-	s.get(t, 200, "/api/runs", &r)
+	r := s.runs(t)
 	require.Len(t, r.Runs[0].Problems, 1)
 	require.Contains(t, r.Runs[0].Problems[0], "episode_1.json of step 10 cannot be read")
 	u, err := url.Parse(*a.Turns[0].Images[0])

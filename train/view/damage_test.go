@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/rollout/store"
 )
 
 func problems(t *testing.T, s served) string {
 	t.Helper()
-	var r runsAnswer
-	s.get(t, 200, "/api/runs", &r)
+	r := s.runs(t)
 	return strings.Join(r.Runs[0].Problems, "\n")
 }
 
@@ -26,20 +26,18 @@ func problems(t *testing.T, s served) string {
 func TestTornEpisodesAreAProblem(t *testing.T) {
 	f := trainRun(t, 2)
 	path := filepath.Join(f.rollouts, "step_2.parquet")
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := testkit.Read(t, path)
 	s := serveRuns(t, "", f.dir)
 	n := len(f.episodes[1])
 	for at := 0; at < len(raw); at += len(raw)/40 + 1 {
-		require.NoError(t, os.WriteFile(path, raw[:at], 0o644))
+		testkit.Write(t, path, raw[:at])
 		var l listAnswer
 		s.get(t, 200, "/api/runs/r0/episodes", &l)
 		require.Equal(t, n, l.Total)
 		require.Contains(t, problems(t, s), "The episodes of step 2 (train) cannot be read")
-		var e failure
-		s.get(t, 422, "/api/runs/r0/episode?key=train/2/0-0", &e)
+		s.refused(t, 422, "/api/runs/r0/episode?key=train/2/0-0")
 	}
-	require.NoError(t, os.WriteFile(path, raw, 0o644))
+	testkit.Write(t, path, raw)
 	require.Empty(t, problems(t, s))
 }
 
@@ -49,18 +47,16 @@ func TestDamagedScoresAreAProblemOfTheEpisode(t *testing.T) {
 	path := filepath.Join(f.rollouts, "step_1.scores.parquet")
 	s := serveRuns(t, "", f.dir)
 	ask := func() detailAnswer {
-		var a detailAnswer
-		s.get(t, 200, "/api/runs/r0/episode?key=train/1/0-0", &a)
+		a := s.episode(t, "train/1/0-0")
 		require.NotEmpty(t, a.Rows[0].Tokens)
 		return a
 	}
 	require.Contains(t, ask().Rows[0].Columns, "advantage")
-	require.NoError(t, os.WriteFile(path, []byte("PAR1"), 0o644))
+	testkit.Write(t, path, "PAR1")
 	a := ask()
 	require.NotContains(t, a.Rows[0].Columns, "advantage")
 	require.Contains(t, a.Problems[0], "The numbers of the tokens cannot be read")
-	var c creditAnswer
-	s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key=train/1/0-0", &c)
+	c := s.credit(t, "estimator=bi_level_gae&key=train/1/0-0")
 	require.Contains(t, c.Problem, "cannot be read")
 
 	short := f.scores[1][0]
@@ -68,7 +64,7 @@ func TestDamagedScoresAreAProblemOfTheEpisode(t *testing.T) {
 	short = store.Scores{Rewards: short.Rewards[:1]}
 	require.NoError(t, store.SaveScores(path, 1, []store.Scores{short}))
 	require.Contains(t, strings.Join(ask().Problems, " "), "are for 1 tokens")
-	s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key=train/1/0-0", &c)
+	c = s.credit(t, "estimator=bi_level_gae&key=train/1/0-0")
 	require.NotEmpty(t, c.Problem)
 
 	// A run of an earlier version has none.
@@ -76,9 +72,9 @@ func TestDamagedScoresAreAProblemOfTheEpisode(t *testing.T) {
 	a = ask()
 	require.Contains(t, a.Rows[0].Columns, "sampled")
 	require.Contains(t, a.Problems[0], "were not recorded")
-	s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key=train/1/0-0", &c)
+	c = s.credit(t, "estimator=bi_level_gae&key=train/1/0-0")
 	require.Contains(t, c.Problem, "not recorded")
-	s.get(t, 200, "/api/runs/r0/credit?estimator=grpo&key=train/1/0-0", &c)
+	c = s.credit(t, "estimator=grpo&key=train/1/0-0")
 	require.Empty(t, c.Problem, "which needs no critic")
 }
 
@@ -86,8 +82,7 @@ func TestMissingImagesAreNull(t *testing.T) {
 	f := trainRun(t, 1)
 	require.NoError(t, os.RemoveAll(filepath.Join(f.rollouts, "images")))
 	s := serveRuns(t, "", f.dir)
-	var a detailAnswer
-	s.get(t, 200, "/api/runs/r0/episode?key=train/1/0-0", &a)
+	a := s.episode(t, "train/1/0-0")
 	require.Len(t, a.Turns[0].Images, 1)
 	require.Nil(t, a.Turns[0].Images[0])
 	require.Contains(t, a.Problems[0], "3 images of the episode are not stored")
@@ -95,10 +90,8 @@ func TestMissingImagesAreNull(t *testing.T) {
 
 // TestOldAndForeignFoldersAreProblems: what cannot be read is said, and the rest shown.
 func TestOldAndForeignFoldersAreProblems(t *testing.T) {
-	f := trainRun(t, 1)
-	s := serveRuns(t, "", f.dir)
-	config, err := os.ReadFile(filepath.Join(f.dir, "config.yaml"))
-	require.NoError(t, err)
+	f, s := viewed(t, 1)
+	config := testkit.Read(t, filepath.Join(f.dir, "config.yaml"))
 	for text, says := range map[string]string{
 		"trainer: {no_such_key: 1}\n": "no_such_key", "trainer: [\n": "config.yaml cannot be read", "": "",
 		"\x00": "config.yaml cannot be read",
@@ -116,8 +109,7 @@ func TestOldAndForeignFoldersAreProblems(t *testing.T) {
 	var old listAnswer
 	s.get(t, 200, "/api/runs/r0/episodes", &old)
 	require.Equal(t, len(f.episodes[1]), old.Total)
-	var credit creditAnswer
-	s.get(t, 200, "/api/runs/r0/credit?estimator=grpo&key="+old.Episodes[0].Key, &credit)
+	credit := s.credit(t, "estimator=grpo&key="+old.Episodes[0].Key)
 	require.Empty(t, credit.Problem)
 	f.write(t, "config.yaml", string(config))
 	require.Empty(t, problems(t, s))
@@ -154,7 +146,6 @@ func TestNumbersThatAreNotFiniteAreNull(t *testing.T) {
 		f.scores[1][i].Scored[1] = true
 	}
 	require.NoError(t, store.SaveScores(filepath.Join(f.rollouts, "step_1.scores.parquet"), 1, f.scores[1]))
-	var a detailAnswer
-	s.get(t, 200, fmt.Sprintf("/api/runs/r0/episode?key=train/1/%d-%d", f.scores[1][0].Group, f.scores[1][0].Index), &a)
+	a := s.episode(t, fmt.Sprintf("train/1/%d-%d", f.scores[1][0].Group, f.scores[1][0].Index))
 	require.Nil(t, a.Rows[0].Columns["value"][1])
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/rollout"
 	"vagen/rollout/store"
@@ -49,7 +50,7 @@ func trainRunAs(t testing.TB, name string, steps int) *trained {
 	f.write(t, "run.id", "ID\n")
 	f.write(t, "rollouts/run.txt", "ID\n"+dir+"\n")
 
-	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), nil)
 	lines, err := track.NewJSONLines(filepath.Join(dir, "metrics.jsonl"))
 	require.NoError(t, err)
 	tr.Handled, tr.Sinks = []string{"trainer."}, append(tr.Sinks, lines)
@@ -74,7 +75,7 @@ func (f *trained) write(t testing.TB, name, text string) {
 	t.Helper()
 	path := filepath.Join(f.dir, name)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	testkit.Write(t, path, text)
 }
 
 // served is a server with helpers.
@@ -87,6 +88,13 @@ func serveRuns(t testing.TB, key string, dirs ...string) served {
 	return s
 }
 
+// viewed is a run and a server that shows it.
+func viewed(t testing.TB, steps int) (*trained, served) {
+	t.Helper()
+	f := trainRun(t, steps)
+	return f, serveRuns(t, "", f.dir)
+}
+
 // get decodes an answer, which must have the status.
 func (s served) get(t testing.TB, status int, path string, into any) {
 	t.Helper()
@@ -96,6 +104,39 @@ func (s served) get(t testing.TB, status int, path string, into any) {
 	require.Equal(t, status, answer.StatusCode, path)
 	require.Equal(t, "application/json; charset=utf-8", answer.Header.Get("Content-Type"), path)
 	require.NoError(t, json.NewDecoder(answer.Body).Decode(into), path)
+}
+
+func (s served) runs(t testing.TB) (a runsAnswer) {
+	t.Helper()
+	s.get(t, 200, "/api/runs", &a)
+	return a
+}
+
+func (s served) episodes(t testing.TB, query string) (a listAnswer) {
+	t.Helper()
+	s.get(t, 200, "/api/runs/r0/episodes?"+query, &a)
+	return a
+}
+
+func (s served) episode(t testing.TB, key string) (a detailAnswer) {
+	t.Helper()
+	s.get(t, 200, "/api/runs/r0/episode?key="+key, &a)
+	return a
+}
+
+func (s served) credit(t testing.TB, query string) (a creditAnswer) {
+	t.Helper()
+	s.get(t, 200, "/api/runs/r0/credit?"+query, &a)
+	return a
+}
+
+// refused returns the error of an answer, which must have the status.
+func (s served) refused(t testing.TB, status int, path string) string {
+	t.Helper()
+	var a failure
+	s.get(t, status, path, &a)
+	require.NotEmpty(t, a.Error, path)
+	return a.Error
 }
 
 // The answers, as far as the tests read them.

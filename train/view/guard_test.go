@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/view"
@@ -166,12 +167,12 @@ func TestNoFileOutsideTheRunIsRead(t *testing.T) {
 	f := trainRun(t, 1)
 	outside := t.TempDir()
 	const secret = "TOP SECRET"
-	require.NoError(t, os.WriteFile(filepath.Join(outside, "secret"), []byte(secret), 0o644))
+	testkit.Write(t, filepath.Join(outside, "secret"), secret)
 	hash := strings.Repeat("ab", 32)
 	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(f.rollouts, "images", hash+".png")))
 	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(f.rollouts, "step_7.parquet")))
 	require.NoError(t, os.Mkdir(filepath.Join(outside, "images"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(outside, "images", hash+".png"), []byte(secret), 0o644))
+	testkit.Write(t, filepath.Join(outside, "images", hash+".png"), secret)
 	require.NoError(t, os.MkdirAll(filepath.Join(f.dir, "credit", "train", "1"), 0o755))
 	require.NoError(t, os.Symlink(outside, filepath.Join(f.dir, "credit", "episodes")))
 	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"),
@@ -180,7 +181,7 @@ func TestNoFileOutsideTheRunIsRead(t *testing.T) {
 	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"),
 		filepath.Join(f.dir, "episodes", "step_1", "episode_0_turn_0_0.png")))
 	require.NoError(t, os.Symlink(outside, filepath.Join(f.dir, "checkpoints")))
-	require.NoError(t, os.WriteFile(filepath.Join(f.dir, ".hidden"), []byte(secret), 0o644))
+	testkit.Write(t, filepath.Join(f.dir, ".hidden"), secret)
 
 	// An episode whose images have hostile names, which store.Absent writes as they are.
 	names := []string{"../../secret", "/etc/passwd", "..%2f..%2fsecret", hash, "", "\x00", strings.Repeat("a", 5000),
@@ -224,13 +225,11 @@ func TestNoFileOutsideTheRunIsRead(t *testing.T) {
 			require.GreaterOrEqual(t, answer.StatusCode, 400, target)
 		}
 	}
-	var a detailAnswer
-	s.get(t, 200, "/api/runs/r0/episode?key=train/5/9-0", &a)
+	a := s.episode(t, "train/5/9-0")
 	for _, turn := range a.Turns {
 		require.Nil(t, turn.Images[0])
 	}
-	var r runsAnswer
-	s.get(t, 200, "/api/runs", &r)
+	r := s.runs(t)
 	require.Contains(t, strings.Join(r.Runs[0].Problems, " "), "step_7.parquet")
 	require.Contains(t, strings.Join(r.Runs[0].Problems, " "), "credit/episodes")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/rollout/store"
 )
 
@@ -53,15 +54,14 @@ func TestMetricsAreFollowed(t *testing.T) {
 	a = ask("after=3")
 	require.Equal(t, 4, a.Lines)
 	require.Equal(t, 3.0, *a.Series["a"][0][1])
-	var r runsAnswer
-	s.get(t, 200, "/api/runs", &r)
+	r := s.runs(t)
 	require.Equal(t, []string{"The last line of metrics.jsonl is not complete; it is left out."}, r.Runs[0].Problems)
 	require.False(t, ask("after=4").Reset)
 	appendTo(t, path, `ep":4,"a":4}`+"\n")
 	require.Equal(t, 4.0, *ask("after=4").Series["a"][0][1])
 
 	generation := ask("").Generation
-	require.NoError(t, os.WriteFile(path, []byte(event(1, "1")), 0o644))
+	testkit.Write(t, path, event(1, "1"))
 	a = ask("after=5")
 	require.Equal(t, []any{1, true}, []any{a.Lines, a.Reset})
 	appendTo(t, path, event(2, "-2")+event(3, "-3")+event(4, "-4")+event(5, "-5")+event(6, "-6"))
@@ -71,12 +71,12 @@ func TestMetricsAreFollowed(t *testing.T) {
 
 	// Cut and grown between two looks.
 	before := ask("").Generation
-	require.NoError(t, os.WriteFile(path, []byte(event(1, "1")+strings.Repeat(event(2, "7"), 30)), 0o644))
+	testkit.Write(t, path, event(1, "1")+strings.Repeat(event(2, "7"), 30))
 	a = ask(fmt.Sprintf("after=6&generation=%d", before))
 	require.Equal(t, []any{31, true}, []any{a.Lines, a.Reset})
 
 	appendTo(t, path, "no event\n"+`{"kind":"step","step":-4}`+"\n"+`{"kind":"step","step":1e99}`+"\n[]\n")
-	s.get(t, 200, "/api/runs", &r)
+	r = s.runs(t)
 	require.Equal(t, []string{"4 lines of metrics.jsonl are not events; they are left out."}, r.Runs[0].Problems)
 	require.NoError(t, os.Remove(path))
 	require.Equal(t, []any{0, true}, []any{ask("after=6").Lines, ask("after=6").Reset})
@@ -122,11 +122,9 @@ func TestLongMetricsAreThinned(t *testing.T) {
 
 // TestNewEpisodesAppear, changed ones change, and removed ones go.
 func TestNewEpisodesAppear(t *testing.T) {
-	f := trainRun(t, 1)
-	s := serveRuns(t, "", f.dir)
+	f, s := viewed(t, 1)
 	total := func() int {
-		var l listAnswer
-		s.get(t, 200, "/api/runs/r0/episodes?text=x", &l)
+		l := s.episodes(t, "text=x")
 		s.get(t, 200, "/api/runs/r0/episodes", &l)
 		return l.Total
 	}
@@ -143,8 +141,7 @@ func TestNewEpisodesAppear(t *testing.T) {
 
 // TestEventsTellOfWhatIsWritten until the client leaves.
 func TestEventsTellOfWhatIsWritten(t *testing.T) {
-	f := trainRun(t, 1)
-	s := serveRuns(t, "", f.dir)
+	f, s := viewed(t, 1)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/events", nil)
@@ -183,11 +180,9 @@ func TestEventsTellOfWhatIsWritten(t *testing.T) {
 
 // TestARunIsLiveWhileItsMetricsChange, and not after its last step.
 func TestARunIsLiveWhileItsMetricsChange(t *testing.T) {
-	f := trainRun(t, 3)
-	s := serveRuns(t, "", f.dir)
+	f, s := viewed(t, 3)
 	live := func() bool {
-		var r runsAnswer
-		s.get(t, 200, "/api/runs", &r)
+		r := s.runs(t)
 		return r.Runs[0].Live
 	}
 	require.False(t, live())

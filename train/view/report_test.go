@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/view"
@@ -44,7 +45,7 @@ func TestAReportOpensWithoutAServerAndANetwork(t *testing.T) {
 	require.NoError(t, (&view.Report{Runs: []string{f.dir}, Episodes: 3}).Write(&page))
 	require.Equal(t, 2, strings.Count(page.String(), "</script"), "texts end no script")
 	require.NotContains(t, page.String(), "<!--")
-	require.NoError(t, os.WriteFile(path, page.Bytes(), 0o644))
+	testkit.Write(t, path, page.Bytes())
 
 	b := browse(t, 1280, 900, "light")
 	b.open("file://"+path+"#/metrics?q=train/score", ".chart path")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy/vlm/tokenizer"
 	"vagen/train/view"
 )
@@ -19,7 +20,7 @@ func TestAnUnusableTokenizerIsReadOnceAndBlocksNothing(t *testing.T) {
 	f := trainRun(t, 1)
 	path := filepath.Join(f.dir, "model", "tokenizer.json")
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	require.NoError(t, os.WriteFile(path, []byte("{}"), 0o644))
+	testkit.Write(t, path, "{}")
 	reads, began, goOn := 0, make(chan struct{}), make(chan struct{})
 	defer view.SetReadTokenizer(func(string) (*tokenizer.Tokenizer, error) {
 		if reads++; reads == 1 {
@@ -30,8 +31,7 @@ func TestAnUnusableTokenizerIsReadOnceAndBlocksNothing(t *testing.T) {
 	})()
 	s := serveRuns(t, "", f.dir)
 	ask := func() {
-		var a detailAnswer
-		s.get(t, 200, "/api/runs/r0/episode?key=train/1/0-0", &a)
+		a := s.episode(t, "train/1/0-0")
 		require.Contains(t, a.Problems[len(a.Problems)-1], "The tokenizer in model cannot be read: unusable")
 		require.Len(t, a.Rows[0].Texts, len(a.Rows[0].Tokens), "without texts")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/config"
 	"vagen/train/queue"
 	"vagen/train/queue/embedded"
@@ -27,8 +28,7 @@ func TestAQueueThatCannotBeUsedIsRefusedBeforeTraining(t *testing.T) {
 
 	c.Run.QueueOptions.KeyEnv = "VAGEN_TEST_KEY"
 	err := o.Check(t.Context())
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, "VAGEN_TEST_KEY is not set")
+	testkit.Error(t, err, config.ErrConfig, "VAGEN_TEST_KEY is not set")
 
 	server := queue.DefaultOptions()
 	server.Listen, server.Dir, server.Run, server.Key = "127.0.0.1:0", t.TempDir(), "other", "hunter2hunter2"

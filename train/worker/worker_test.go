@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/pace"
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
@@ -189,8 +190,7 @@ func TestARunWhoseWorkersAllFailedEndsWithTheReasonAndResumes(t *testing.T) {
 	}
 	played, worked := play(3)
 	require.ErrorIs(t, worked, errClosed)
-	require.ErrorIs(t, played, queue.ErrNoWorkers)
-	require.ErrorContains(t, played, errClosed.Error())
+	testkit.Error(t, played, queue.ErrNoWorkers, errClosed.Error())
 	played, worked = play(1000)
 	require.NoError(t, errors.Join(played, worked))
 	want, got := files(t, alone), files(t, c.Trainer.Dir)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/queue"
 	"vagen/train/queue/embedded"
 )
@@ -12,8 +13,7 @@ import (
 // TestStartWithFewOptions: without a log nothing is logged, also by the server's own goroutines; files need a folder.
 func TestStartWithFewOptions(t *testing.T) {
 	_, err := embedded.Start(queue.ServerOptions{})
-	require.ErrorIs(t, err, queue.ErrServer)
-	require.ErrorContains(t, err, "Dir is empty")
+	testkit.Error(t, err, queue.ErrServer, "Dir is empty")
 	s, err := embedded.Start(queue.ServerOptions{Dir: t.TempDir(), Host: "127.0.0.1"})
 	require.NoError(t, err)
 	require.False(t, s.Failed())

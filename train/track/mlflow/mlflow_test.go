@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
@@ -57,10 +57,10 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	require.Contains(t, log.String(), "MLflow responds again")
 	require.NotContains(t, log.String(), "secret")
 
-	require.NoError(t, os.WriteFile(path, []byte(`{"kind":"step","step":1,"a":1}
+	testkit.Write(t, path, `{"kind":"step","step":1,"a":1}
 {"kind":"step","step":2,"a":2}
 not an event
-`), 0o644))
+`)
 	m, err = mlflow.New(mlflow.Options{Dir: dir, Metrics: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	recorded(t, path, m, track.Event{Kind: "step", Step: 3, Metrics: track.Metrics{"a": 3}})
@@ -112,7 +112,7 @@ func TestMLflowGetsNewValuesAfterAResume(t *testing.T) {
 		{false, map[string]float64{"r0/a/3": 3, "r0/a/5": 3}},
 	} {
 		s.Latest, s.Metrics = 4, map[string]float64{}
-		require.NoError(t, os.WriteFile(path, nil, 0o644))
+		testkit.Write(t, path, "")
 		m, err := mlflow.New(mlflow.Options{Dir: dir, Metrics: path, Done: 2, Redo: x.redo})
 		require.NoError(t, err)
 		for _, step := range []int{2, 3, 5} {
@@ -178,6 +178,5 @@ func TestMLflowNeedsTheAddressOfAServer(t *testing.T) {
 		require.ErrorContains(t, err, "MLFLOW_TRACKING_URI")
 	}
 	_, err := mlflow.New(mlflow.Options{Dir: t.TempDir()})
-	require.ErrorIs(t, err, mlflow.ErrSetting)
-	require.ErrorContains(t, err, "Metrics is empty")
+	testkit.Error(t, err, mlflow.ErrSetting, "Metrics is empty")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"vagen/internal/testkit"
 	"vagen/internal/traintest"
 	"vagen/train/track"
 	"vagen/train/track/tensorboard"
@@ -48,8 +49,7 @@ func TestTensorBoardFilesHoldEveryFiniteMetric(t *testing.T) {
 }
 
 func TestTensorBoardNamesTheFolderThatItCannotUse(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(path, nil, 0o644))
+	path := testkit.File(t, "file", "")
 	_, err := tensorboard.New(path)
 	require.ErrorContains(t, err, "tensorboard: ")
 	require.ErrorContains(t, err, path)

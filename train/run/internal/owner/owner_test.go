@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/rundir"
 )
 
@@ -16,7 +17,7 @@ func TestRecordIsReplacedAsAWhole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, rundir.OwnerName)
 	for _, before := range []string{"", "one\n/a\n"} {
-		require.NoError(t, os.WriteFile(path, []byte(before), 0o644))
+		testkit.Write(t, path, before)
 		want := Run{"two", "/b"}
 		require.NoError(t, want.Write(dir))
 		got, ok, err := Recorded(dir)

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"image/png"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/track/curve/plot"
 )
 
@@ -24,9 +24,7 @@ func TestLinesAreDrawnInTheFormatOfTheName(t *testing.T) {
 	dir := t.TempDir()
 	read := func(name string) []byte {
 		require.NoError(t, l.Write(filepath.Join(dir, name)))
-		raw, err := os.ReadFile(filepath.Join(dir, name))
-		require.NoError(t, err)
-		return raw
+		return testkit.Read(t, filepath.Join(dir, name))
 	}
 	m, err := png.Decode(bytes.NewReader(read("a.png")))
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/train/track"
 	"vagen/train/track/curve"
 	"vagen/train/track/curve/plot"
@@ -95,11 +96,9 @@ func TestCurvesReportWhatTheyCannotDraw(t *testing.T) {
 	c := new(curve.Curve)
 	require.ErrorContains(t, plot.PNG(c, filepath.Join(t.TempDir(), "absent", "curve.png")), "plot: ")
 	path := filepath.Join(t.TempDir(), strings.Repeat("x", 250)) // there is no room for the name of a temporary file
-	require.NoError(t, os.WriteFile(path, []byte("of an earlier step"), 0o644))
+	testkit.Write(t, path, "of an earlier step")
 	require.ErrorContains(t, plot.PNG(c, path), "plot: ")
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, "of an earlier step", string(raw))
+	require.Equal(t, "of an earlier step", testkit.Text(t, path))
 	c.Marks = []curve.Mark{{Name: "bad", Value: math.NaN()}}
 	require.ErrorContains(t, plot.PNG(c, filepath.Join(t.TempDir(), "curve.png")), "plot: ")
 }
