@@ -1,6 +1,10 @@
 package advantage
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // TestReuseAllocatesNothing runs every estimator twice on a batch.
 func TestReuseAllocatesNothing(t *testing.T) {
@@ -8,14 +12,10 @@ func TestReuseAllocatesNothing(t *testing.T) {
 	for _, name := range Names() {
 		est := named(t, name, testParams())
 		var out Result
-		if n := testing.AllocsPerRun(10, func() { estimateOrFail(t, est, &out, batch) }); n != 0 {
-			t.Errorf("%s: %v allocations, want 0", name, n)
-		}
+		require.Zero(t, testing.AllocsPerRun(10, func() { estimateOrFail(t, est, &out, batch) }), name)
 	}
 }
 
 func estimateOrFail(t *testing.T, est Estimator, out *Result, b *Batch) {
-	if err := est.Estimate(out, b); err != nil {
-		t.Fatalf("%T: %v", est, err)
-	}
+	require.NoError(t, est.Estimate(out, b), "%T", est)
 }

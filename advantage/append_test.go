@@ -13,14 +13,12 @@ func TestAppendBuildsTheBatchThatEstimatorsRead(t *testing.T) {
 	var b Batch
 	for row := range 2 {
 		var s mask.Sequence
-		if err := errors.Join(
+		require.NoError(t, errors.Join(
 			s.AppendContext(mask.Prompt, 1, 2),
 			s.AppendResponse(3, 4),
 			s.AppendContext(mask.Observation, 5),
 			s.AppendResponse(6),
-		); err != nil {
-			t.Fatal(err)
-		}
+		))
 		r := Row{Rewards: []float32{0, 0, 0, 0.5, 0, 1}, Values: []float32{9, 9, 0.1, 0.2, 9, 0.3}, Group: row}
 		require.NoError(t, b.Append(&s, mask.Options{}, r))
 	}
@@ -31,9 +29,7 @@ func TestAppendBuildsTheBatchThatEstimatorsRead(t *testing.T) {
 	h1 := 0.5 + 0.7*0.3 - 0.2 + 0.56*h2
 	want := []float64{0, 0, 0.9*0.2 - 0.1 + 0.72*h1, h1, 0, h2}
 	for i, got := range out.Advantages {
-		if d := float64(got) - want[i%6]; d > 1e-6 || d < -1e-6 {
-			t.Errorf("position %d: got %v, want %v", i, got, want[i%6])
-		}
+		require.InDelta(t, want[i%6], got, 1e-6, "position %d", i)
 	}
 }
 
@@ -42,9 +38,7 @@ func TestAppendRefusesOtherLengths(t *testing.T) {
 	require.NoError(t, s.AppendResponse(1, 2))
 	var b Batch
 	require.ErrorIs(t, b.Append(&s, mask.Options{}, Row{Rewards: []float32{1}}), ErrLength, "one reward for two tokens")
-	if b.Rows() != 0 || b.Tokens() != 0 {
-		t.Errorf("a refused row was added: %+v", b)
-	}
+	require.Zero(t, b.Rows()+b.Tokens(), "a refused row was added")
 }
 
 // TestAppendRefusesTheRowThatDoesNotFit: a row with other columns than the rows before is
@@ -69,9 +63,7 @@ func TestAppendRefusesTheRowThatDoesNotFit(t *testing.T) {
 		var b Batch
 		require.NoError(t, b.Append(&s, mask.Options{}, c.first))
 		refuse(t, c.name, b.Append(&s, c.options, c.second), ErrLength, c.says)
-		if b.Rows() != 1 || b.Tokens() != 2 {
-			t.Errorf("%s: a refused row was added: %+v", c.name, b)
-		}
+		require.Equal(t, []int{1, 2}, []int{b.Rows(), b.Tokens()}, "%s: a refused row was added", c.name)
 	}
 }
 
@@ -89,8 +81,7 @@ func TestForcedTokensHaveStepsButNoLoss(t *testing.T) {
 		Masked{Gamma: 1, Lambda: 1}, Lite{Gamma: 1, Lambda: 1}, GRPO{}, TrajectoryToken{Gamma: 1, Lambda: 1},
 	} {
 		out := run(t, est, &b)
-		if out.Advantages[1] != 1 || out.Advantages[2] != 1 || out.Unread != 0 {
-			t.Errorf("%T: advantages %v, %d rewards unread", est, out.Advantages, out.Unread)
-		}
+		require.Equal(t, []float32{1, 1}, out.Advantages[1:], "%T", est)
+		require.Zero(t, out.Unread, "%T", est)
 	}
 }

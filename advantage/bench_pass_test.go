@@ -11,41 +11,26 @@ import (
 // mask out, 4, 4, 4 and 1. Whitening has to read and write the advantages once more,
 // as their moments are known only after the last row; the pass does not include that.
 type touch struct {
-	b    *Batch
-	out  Result
-	spec Spec
+	b     *Batch
+	out   Result
+	spec  Spec
+	turns int
 }
 
 func newTouch(b *Batch, spec Spec) *touch {
 	n := b.Tokens()
-	return &touch{b, Result{
+	return &touch{b: b, spec: spec, out: Result{
 		Advantages: make([]float32, n), Returns: make([]float32, n),
 		ValueMask: make([]bool, n), TurnID: make([]int32, n),
-	}, spec}
+	}}
 }
 
-func (p *touch) do(from, to int) {
-	lo, hi := p.b.Offsets[from], p.b.Offsets[to]
-	r, m := p.b.Rewards[lo:hi], p.b.Loss[lo:hi]
-	v := r
+func (p *touch) do() {
+	r, v, m := p.b.Rewards, p.b.Rewards, p.b.Loss
 	if p.spec.Critic {
-		v = p.b.Values[lo:hi]
+		v = p.b.Values
 	}
-	adv, ret := p.out.Advantages[lo:hi], p.out.Returns[lo:hi]
-	switch {
-	case p.spec.TurnIDs:
-		touchTurns(r, v, adv, ret, m, p.b.TurnEnd[lo:hi], p.out.TurnID[lo:hi])
-	case p.spec.TurnEnds:
-		touchEnds(r, v, adv, ret, m, p.b.TurnEnd[lo:hi])
-	default:
-		touchTokens(r, v, adv, ret, m)
-	}
-	if p.spec.ValueMask {
-		clear(p.out.ValueMask[lo:hi])
-	}
-}
-
-func touchTokens(r, v, adv, ret []float32, m []bool) {
+	adv, ret := p.out.Advantages, p.out.Returns
 	v, adv, ret, m = v[:len(r)], adv[:len(r)], ret[:len(r)], m[:len(r)]
 	for t := range r {
 		x := r[t] - v[t]
@@ -54,34 +39,18 @@ func touchTokens(r, v, adv, ret []float32, m []bool) {
 		}
 		adv[t], ret[t] = x, x+v[t]
 	}
-}
-
-func touchEnds(r, v, adv, ret []float32, m, ends []bool) {
-	v, adv, ret, m, ends = v[:len(r)], adv[:len(r)], ret[:len(r)], m[:len(r)], ends[:len(r)]
-	for t := range r {
-		x := r[t] - v[t]
-		if !m[t] {
-			x = 0
+	if p.spec.TurnEnds {
+		for _, end := range p.b.TurnEnd {
+			if end {
+				p.turns++
+			}
 		}
-		if ends[t] {
-			x = r[t]
-		}
-		adv[t], ret[t] = x, x+v[t]
 	}
-}
-
-func touchTurns(r, v, adv, ret []float32, m, ends []bool, id []int32) {
-	v, adv, ret, m, ends, id = v[:len(r)], adv[:len(r)], ret[:len(r)], m[:len(r)], ends[:len(r)], id[:len(r)]
-	turn := int32(0)
-	for t := range r {
-		x, k := r[t]-v[t], turn
-		if !m[t] {
-			x, k = 0, -1
-		}
-		if ends[t] {
-			turn++
-		}
-		adv[t], ret[t], id[t] = x, x+v[t], k
+	if p.spec.TurnIDs {
+		clear(p.out.TurnID)
+	}
+	if p.spec.ValueMask {
+		clear(p.out.ValueMask)
 	}
 }
 
@@ -112,7 +81,7 @@ func beside(b *testing.B, batch *Batch, spec Spec, est Estimator) {
 	)
 	for b.Loop() {
 		start := time.Now()
-		pass.do(0, batch.Rows())
+		pass.do()
 		middle := time.Now()
 		if err := est.Estimate(&out, batch); err != nil {
 			b.Fatal(err)

@@ -1,6 +1,10 @@
 package advantage
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // TestBiLevelCountsTurnEndsInContext: a turn end outside the mask is a turn with its
 // reward and value, although no token is credited for it.
@@ -21,16 +25,8 @@ func TestBiLevelCountsTurnEndsInContext(t *testing.T) {
 		TurnEnd: []bool{false, true, true, true, false, true},
 	}
 	out := run(t, BiLevel{Gamma: 0.5, Lambda: 0.5, TurnGamma: 0.5}, b)
-	want := []float32{-2.66796875, 5.328125, 0, 0, 0, 3}
-	for i, a := range want {
-		ret := a + b.Values[i]
-		if !b.Loss[i] {
-			ret = 0
-		}
-		if out.Advantages[i] != a || out.Returns[i] != ret {
-			t.Errorf("position %d: %v and %v, want %v and %v", i, out.Advantages[i], out.Returns[i], a, ret)
-		}
-	}
+	require.Equal(t, []float32{-2.66796875, 5.328125, 0, 0, 0, 3}, out.Advantages)
+	require.Equal(t, []float32{6 - 2.66796875, 4 + 5.328125, 0, 0, 0, 1 + 3}, out.Returns)
 }
 
 // TestTurnWiseGivesTurnsTheirNextEnd on the same row: tokens in the mask get the
@@ -45,11 +41,6 @@ func TestTurnWiseGivesTurnsTheirNextEnd(t *testing.T) {
 		TurnEnd: []bool{false, true, true, true, false, true, false},
 	}
 	out := run(t, TurnWise{TurnGamma: 0.5, Lambda: 0.5}, b)
-	advantages := []float32{5.328125, 5.328125, 0, 0, 3, 3, 0}
-	returns := []float32{0, 9.328125, 2.3125, 3.25, 0, 4, 0}
-	for i := range advantages {
-		if out.Advantages[i] != advantages[i] || out.Returns[i] != returns[i] {
-			t.Errorf("position %d: %v and %v, want %v and %v", i, out.Advantages[i], out.Returns[i], advantages[i], returns[i])
-		}
-	}
+	require.Equal(t, []float32{5.328125, 5.328125, 0, 0, 3, 3, 0}, out.Advantages)
+	require.Equal(t, []float32{0, 9.328125, 2.3125, 3.25, 0, 4, 0}, out.Returns)
 }

@@ -1,10 +1,8 @@
 package advantage
 
 import (
-	"errors"
+	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,14 +32,9 @@ func onceEach(t *testing.T, check func(t *testing.T, spec Spec, est Estimator)) 
 // refuse checks kind and text of an error.
 func refuse(t *testing.T, what string, err, kind error, words ...string) {
 	t.Helper()
-	if !errors.Is(err, kind) {
-		t.Errorf("%s: got %v, want %v", what, err, kind)
-		return
-	}
+	require.ErrorIs(t, err, kind, what)
 	for _, w := range append(words, "advantage: ") {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%s: %q does not say %q", what, err, w)
-		}
+		require.ErrorContains(t, err, w, what)
 	}
 }
 
@@ -52,14 +45,10 @@ func TestNilBatchesAndResultsAreErrors(t *testing.T) {
 	})
 	var b Batch
 	refuse(t, "no sequence", b.Append(nil, mask.Options{}, Row{}), ErrNil, "sequence: is nil")
-	if b.Rows() != 0 {
-		t.Errorf("a refused row was added: %+v", b)
-	}
+	require.Zero(t, b.Rows(), "a refused row was added")
 	refuse(t, "append to no batch", (*Batch)(nil).Append(new(mask.Sequence), mask.Options{}, Row{}), ErrNil,
 		"batch: is nil")
-	if err := (*Batch)(nil).Check(); !errors.Is(err, ErrNil) {
-		t.Errorf("check of no batch: %v", err)
-	}
+	require.ErrorIs(t, (*Batch)(nil).Check(), ErrNil)
 }
 
 func TestWrongLengthsAreRefused(t *testing.T) {
@@ -120,11 +109,12 @@ func TestNotFiniteInputsAreRefused(t *testing.T) {
 				b := good()
 				b.Rewards[at] = x
 				var out Result
-				refuse(t, "reward", est.Estimate(&out, b), ErrNotFinite, "rewards: row 1, "+position(at-lo))
+				position := fmt.Sprintf("row 1, position %d: ", at-lo)
+				refuse(t, "reward", est.Estimate(&out, b), ErrNotFinite, "rewards: "+position)
 				if spec.Critic {
 					b := good()
 					b.Values[at] = x
-					refuse(t, "value", est.Estimate(&out, b), ErrNotFinite, "values: row 1, "+position(at-lo))
+					refuse(t, "value", est.Estimate(&out, b), ErrNotFinite, "values: "+position)
 				}
 			}
 			if spec.Baselines {
@@ -136,8 +126,6 @@ func TestNotFiniteInputsAreRefused(t *testing.T) {
 		}
 	})
 }
-
-func position(t int) string { return "position " + strconv.Itoa(t) + ": " }
 
 // TestUnreadInputsMayBeAnything: inputs that an estimator does not read cannot change
 // its result.
@@ -194,9 +182,7 @@ func TestLargeButStorableResultsAreKept(t *testing.T) {
 		BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1}, TrajectoryToken{Gamma: 1, Lambda: 1},
 	} {
 		out := run(t, est, b)
-		if out.Advantages[0] != 1e38 || out.Returns[0] != 2e38 {
-			t.Errorf("%T: advantage %v, return %v, want 1e38 and 2e38", est, out.Advantages[0], out.Returns[0])
-		}
+		require.Equal(t, []float32{1e38, 2e38}, []float32{out.Advantages[0], out.Returns[0]}, "%T", est)
 	}
 }
 
@@ -206,11 +192,10 @@ func TestMissingInputsAreRefused(t *testing.T) {
 		check := func(needed bool, what string, kind error, spoil func(b *Batch)) {
 			b := good()
 			spoil(b)
-			err := est.Estimate(&out, b)
-			if needed {
+			if err := est.Estimate(&out, b); needed {
 				refuse(t, what, err, kind)
-			} else if err != nil {
-				t.Errorf("%s: %v", what, err)
+			} else {
+				require.NoError(t, err, what)
 			}
 		}
 		check(spec.Critic, "values", ErrNoCritic, func(b *Batch) { b.Values = nil })
@@ -243,11 +228,9 @@ func TestTurnsWithoutEndAreRefused(t *testing.T) {
 			Loss: append([]bool{true, true}, c.loss...), TurnEnd: append([]bool{false, true}, c.end...),
 		}
 		var out Result
-		err := est.Estimate(&out, b)
-		if c.ok && err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if !c.ok {
+		if err := est.Estimate(&out, b); c.ok {
+			require.NoError(t, err, c.name)
+		} else {
 			refuse(t, c.name, err, ErrNoTurnEnd, "row 1")
 		}
 	}
@@ -317,9 +300,8 @@ func TestDifferentRowsWithOneIdentityAreRefused(t *testing.T) {
 	})
 	_, err := b.Episodes()
 	require.ErrorIs(t, err, ErrConflict, "episodes")
-	if _, err := b.TurnIDs(nil); !errors.Is(err, ErrConflict) {
-		t.Errorf("turn ids: got %v, want ErrConflict", err)
-	}
+	_, err = b.TurnIDs(nil)
+	require.ErrorIs(t, err, ErrConflict, "turn ids")
 }
 
 // TestResultsCanBeReusedAfterAnError: a refused batch does not affect the next result.
@@ -328,15 +310,10 @@ func TestResultsCanBeReusedAfterAnError(t *testing.T) {
 		var out Result
 		bad := good()
 		bad.Rewards[1] = float32(math.NaN())
-		if err := est.Estimate(&out, bad); err == nil {
-			t.Fatal("NaN went unnoticed")
-		}
+		require.Error(t, est.Estimate(&out, bad))
 		require.NoError(t, est.Estimate(&out, good()))
 		want := run(t, est, good())
-		for i := range want.Advantages {
-			if out.Advantages[i] != want.Advantages[i] || out.Returns[i] != want.Returns[i] {
-				t.Fatalf("position %d differs after an error", i)
-			}
-		}
+		require.Equal(t, want.Advantages, out.Advantages)
+		require.Equal(t, want.Returns, out.Returns)
 	})
 }

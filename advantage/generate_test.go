@@ -126,8 +126,8 @@ func run(t testing.TB, est Estimator, b *Batch) *Result {
 }
 
 // byID collects a result's number of each token that the model wrote.
-func byID(rows []row, numbers []float32) map[int]float32 {
-	out := make(map[int]float32)
+func byID[T any](rows []row, numbers []T) map[int]T {
+	out := make(map[int]T)
 	i := 0
 	for _, r := range rows {
 		for _, k := range r.tokens {

@@ -37,14 +37,8 @@ func TestGiGPOByHand(t *testing.T) {
 		}},
 	} {
 		out := run(t, c.est, twoEpisodes())
-		got := make([]float64, len(out.Advantages))
-		for i, a := range out.Advantages {
-			got[i] = float64(a)
-			if out.Returns[i] != a {
-				t.Errorf("%+v: return %v, advantage %v", c.est, out.Returns[i], a)
-			}
-		}
-		near(t, "gigpo", got, c.want)
+		require.Equal(t, out.Advantages, out.Returns, "%+v", c.est)
+		near(t, "gigpo", convert[float64](out.Advantages), c.want)
 	}
 }
 

@@ -345,11 +345,7 @@ func TestGoldenRAE(t *testing.T) {
 		r.batch.Running = make([]float64, len(agents))
 		est := RAE{r.param("decay")}
 		got := run(t, est, &r.batch).Running
-		for i := range want {
-			if math.Abs(got[i]-want[i]) > 1e-6 { // rewards are float32
-				t.Errorf("%s: baselines %v, want %v", c.Name, got, want)
-			}
-		}
+		require.InDeltaSlice(t, want, got, 1e-6, "%s: baselines", c.Name) // rewards are float32
 		return r, est
 	})
 }

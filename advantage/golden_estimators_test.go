@@ -49,9 +49,7 @@ func TestGoldenEstimators(t *testing.T) {
 			golden.Need(t, r.Params, "variant", &variant)
 			require.EqualValues(t, IgnoreReturn, r.param("ignore_value"), "%s: ignore_value", r.Name)
 			last := variant == "no_concat_gae_last"
-			if !last && variant != "no_concat_gae" {
-				t.Fatalf("%s: variant %q", r.Name, variant)
-			}
+			require.True(t, last || variant == "no_concat_gae", "%s: variant %q", r.Name, variant)
 			return NoConcat{Gamma: r.param("gamma"), Lambda: r.param("lam"), Last: last, Whiten: whiten}
 		},
 		"algorithms_next/default_gae.json": func(r *recorded, whiten bool) Estimator {
@@ -64,9 +62,7 @@ func TestGoldenEstimators(t *testing.T) {
 			return TrajectoryTurn{Gamma: r.param("gamma"), Lambda: r.param("lam"), Whiten: whiten}
 		},
 		"algorithms_next/bi_level_gae.json": func(r *recorded, whiten bool) Estimator {
-			if gamma := r.param("gamma"); gamma != 1 {
-				t.Fatalf("%s: gamma %v, but this estimator is undiscounted", r.Name, gamma)
-			}
+			require.EqualValues(t, 1, r.param("gamma"), "%s: this estimator is undiscounted", r.Name)
 			return TrajectoryBiLevel{
 				TurnGamma: r.param("gamma_turn"), TurnLambda: r.param("lambda_turn"),
 				TokenLambda: r.param("lambda_token"), Mix: r.param("bi_level_mix"), Whiten: whiten,

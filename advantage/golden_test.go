@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -105,9 +107,7 @@ func record(t testing.TB, c golden.Case) *recorded {
 func (r *recorded) mask(name string) []bool {
 	r.t.Helper()
 	m, _ := flat(r.t, r.Inputs, name)
-	if m == nil {
-		r.t.Fatalf("%s: mask %q is missing", r.Name, name)
-	}
+	require.NotNil(r.t, m, "%s: mask %q", r.Name, name)
 	return bools(m)
 }
 
@@ -139,10 +139,7 @@ func (r *recorded) compare(tally *golden.Tally, est, raw Estimator) {
 	t.Helper()
 	tally.Case()
 	var out Result
-	if err := est.Estimate(&out, &r.batch); err != nil {
-		t.Errorf("%s: %v", r.Name, err)
-		return
-	}
+	require.NoError(t, est.Estimate(&out, &r.batch), r.Name)
 	tol := storage(r.Tolerance, r.rawScale(&out))
 	if r.DType == "float32" {
 		// The recorded tolerance was made for float32 arithmetic.
@@ -164,10 +161,7 @@ func (r *recorded) compare(tally *golden.Tally, est, raw Estimator) {
 	if _, ok := r.Expected["raw_advantages"]; !ok || raw == nil {
 		return
 	}
-	if err := raw.Estimate(&out, &r.batch); err != nil {
-		t.Errorf("%s: raw: %v", r.Name, err)
-		return
-	}
+	require.NoError(t, raw.Estimate(&out, &r.batch), "%s: raw", r.Name)
 	pair("raw_advantages", out.Advantages)
 }
 
@@ -196,17 +190,8 @@ func ints(x []float64) []int32 {
 	return out
 }
 
-func same[E comparable](t testing.TB, tally *golden.Tally, what string, got, want []E) {
+func same(t testing.TB, tally *golden.Tally, what string, got, want any) {
 	t.Helper()
 	tally.Add(1)
-	if len(got) != len(want) {
-		t.Errorf("%s: %d entries, want %d", what, len(got), len(want))
-		return
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%s[%d]: got %v, want %v", what, i, got[i], want[i])
-			return
-		}
-	}
+	require.Equal(t, want, got, what)
 }

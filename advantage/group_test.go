@@ -27,20 +27,16 @@ func scored(scores []float32, groups ...int) *Batch {
 func rowAdvantages(t *testing.T, est Estimator, b *Batch) []float64 {
 	t.Helper()
 	out := run(t, est, b)
+	require.Equal(t, out.Advantages, out.Returns, "%T", est)
 	var rows []float64
 	for i := range b.Rows() {
 		lo, hi := b.Row(i)
 		row := math.NaN()
 		for k := lo; k < hi; k++ {
-			a := out.Advantages[k]
-			if a != out.Returns[k] {
-				t.Errorf("%T: row %d: return %v, advantage %v", est, i, out.Returns[k], a)
-			}
-			switch {
-			case b.Loss[k]:
-				row = float64(a)
-			case a != 0:
-				t.Errorf("%T: row %d: context has advantage %v", est, i, a)
+			if b.Loss[k] {
+				row = float64(out.Advantages[k])
+			} else {
+				require.Zero(t, out.Advantages[k], "%T: row %d: context", est, i)
 			}
 		}
 		rows = append(rows, row)
@@ -53,9 +49,7 @@ func near(t *testing.T, what string, got, want []float64) {
 	require.Len(t, got, len(want), what)
 	for i := range want {
 		// float32 storage keeps seven digits.
-		if !(math.Abs(got[i]-want[i]) <= 1e-6*max(1, math.Abs(want[i]))) {
-			t.Errorf("%s: row %d: %v, want %v", what, i, got[i], want[i])
-		}
+		require.InDelta(t, want[i], got[i], 1e-6*max(1, math.Abs(want[i])), "%s: row %d", what, i)
 	}
 }
 
@@ -109,11 +103,8 @@ func TestOPOWeighsByLength(t *testing.T) {
 	}
 	near(t, "opo", rowAdvantages(t, OPO{}, b), []float64{-3, 1})
 	clear(b.Loss)
-	for i, a := range run(t, OPO{}, b).Advantages {
-		if a != 0 {
-			t.Errorf("position %d: %v without any token under the mask", i, a)
-		}
-	}
+	require.Zero(t, slices.Max(run(t, OPO{}, b).Advantages), "without any token under the mask")
+	require.Zero(t, slices.Min(run(t, OPO{}, b).Advantages), "without any token under the mask")
 }
 
 func TestGPGMakesUpForZeroScores(t *testing.T) {
@@ -183,11 +174,7 @@ func TestHGPOTrustsLongerHistories(t *testing.T) {
 	}
 	// One state, weight 2: −2, −1, 3; two states, weight 3: −2, 2.
 	got := run(t, HGPO{Gamma: 1, History: 3, Alpha: 1}, b).Advantages
-	for i, want := range []float64{-2, -2, (2*-1 + 3*-2) / 5.0, 2, (2*3 + 3*2) / 5.0} {
-		if math.Abs(float64(got[i])-want) > 1e-5 {
-			t.Errorf("turn %d: %v, want %v", i, got[i], want)
-		}
-	}
+	near(t, "hgpo", convert[float64](got), []float64{-2, -2, (2*-1 + 3*-2) / 5.0, 2, (2*3 + 3*2) / 5.0})
 }
 
 // TestGraphGPOMeasuresTheWayToSuccess: from state 1, one turn leads to 2, which is one from
@@ -199,18 +186,10 @@ func TestGraphGPOMeasuresTheWayToSuccess(t *testing.T) {
 	}
 	// Distances: success 0, state 2: 1, state 1: 2, state 3: 3. R is 5, 10 and 1.25.
 	got := run(t, GraphGPO{Gamma: 0.5, StepWeight: 2}, b).Advantages
-	for i, want := range []float32{3.75, 0, -3.75} {
-		if abs(got[i]-want) > 1e-5 {
-			t.Errorf("turn %d: %v, want %v", i, got[i], want)
-		}
-	}
+	near(t, "graphgpo", convert[float64](got), []float64{3.75, 0, -3.75})
 	// Nearer by 1, by 1, by −1: exponents 0, 0, 2.
 	got = run(t, GraphGPO{Gamma: 0.5, StepWeight: 2, Relative: true}, b).Advantages
-	for i, want := range []float32{7.5, 0, -7.5} {
-		if abs(got[i]-want) > 1e-5 {
-			t.Errorf("relative, turn %d: %v, want %v", i, got[i], want)
-		}
-	}
+	near(t, "relative", convert[float64](got), []float64{7.5, 0, -7.5})
 }
 
 // TestPassKSumsLeadsOverAllChoices compares with a sum over every choice of k rows.
@@ -244,18 +223,10 @@ func TestPassKSumsLeadsOverAllChoices(t *testing.T) {
 // TestEqualScoresGiveZeroAdvantages: sums of float32 rewards in float64 are equal when
 // the rewards are, so no rounding error is amplified by a tiny deviation.
 func TestEqualScoresGiveZeroAdvantages(t *testing.T) {
-	scores := make([]float32, 7)
-	groups := make([]int, 7)
-	for i := range scores {
-		scores[i] = 10.9
-	}
+	b := scored(slices.Repeat([]float32{10.9}, 7), make([]int, 7)...)
 	for _, est := range []Estimator{GRPO{NormByStd: true}, RLOO{}, TrajectoryGRPO{NormByStd: true}, PassK{NormByStd: true},
 		OPO{}} {
-		for row, a := range rowAdvantages(t, est, scored(scores, groups...)) {
-			if math.Abs(a) > 1e-8 {
-				t.Errorf("%T: row %d: advantage %v among equal scores", est, row, a)
-			}
-		}
+		require.InDeltaSlice(t, make([]float64, 7), rowAdvantages(t, est, b), 1e-8, "%T", est)
 	}
 }
 
@@ -275,20 +246,14 @@ func TestReMaxSubtractsBaselineUnderMask(t *testing.T) {
 		Baselines: []float32{0.5},
 	}
 	out := run(t, ReMax{}, b)
-	for i, want := range []struct{ adv, ret float32 }{{3, 3}, {2.5, 3}, {2, 2}, {1.5, 2}} {
-		if out.Advantages[i] != want.adv || out.Returns[i] != want.ret {
-			t.Errorf("position %d: %v, %v, want %v", i, out.Advantages[i], out.Returns[i], want)
-		}
-	}
+	require.Equal(t, []float32{3, 2.5, 2, 1.5}, out.Advantages)
+	require.Equal(t, []float32{3, 3, 2, 2}, out.Returns)
 }
 
 func TestReinforceStopsAtContext(t *testing.T) {
 	b := &Batch{Offsets: []int{0, 5}, Rewards: []float32{1, 2, 4, 8, 16}, Loss: []bool{true, true, false, true, true}}
 	out := run(t, ReinforcePlusPlus{Gamma: 0.5}, b)
 	// The context's return includes the turn after it, but is not passed on.
-	for i, want := range []struct{ adv, ret float32 }{{2, 2}, {2, 2}, {0, 12}, {16, 16}, {16, 16}} {
-		if out.Advantages[i] != want.adv || out.Returns[i] != want.ret {
-			t.Errorf("position %d: %v, %v, want %v", i, out.Advantages[i], out.Returns[i], want)
-		}
-	}
+	require.Equal(t, []float32{2, 2, 0, 16, 16}, out.Advantages)
+	require.Equal(t, []float32{2, 2, 12, 16, 16}, out.Returns)
 }

@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -50,10 +51,7 @@ func TestObservationsChangeNothing(t *testing.T) {
 		}
 		want, got := run(t, est, batchOf(rows)), run(t, est, batchOf(longer))
 		if spec.Mask == MaskAttention || spec.Name == "reinforce_plus_plus_slime" || spec.Name == "optimal_token_baseline" {
-			same := slices.Equal(values(byID(rows, want.Advantages)), values(byID(longer, got.Advantages)))
-			if same {
-				t.Error("observations changed nothing for an estimator over all tokens")
-			}
+			require.NotEqual(t, byID(rows, want.Advantages), byID(longer, got.Advantages), "an estimator over all tokens")
 			return
 		}
 		bothSame(t, got, want, longer, rows)
@@ -72,14 +70,6 @@ func TestPromptsMoveNoBaseline(t *testing.T) {
 		est := OptimalBaseline{ZeroTail: true}
 		bothSame(t, run(t, est, batchOf(longer)), run(t, est, batchOf(rows)), longer, rows)
 	}
-}
-
-func values(m map[int]float32) []float32 {
-	var out []float32
-	for id := range len(m) {
-		out = append(out, m[id+1]) // ids start at 1
-	}
-	return out
 }
 
 // TestObservationsInsideTurnsChangeNothing inserts context anywhere. For an estimator
@@ -107,10 +97,10 @@ func TestObservationsInsideTurnsChangeNothing(t *testing.T) {
 			}
 			est := named(t, name, testParams())
 			got, want := run(t, est, batchOf(longer)), run(t, est, batchOf(rows))
-			if !slices.Contains(runsAreTurns, name) {
+			if slices.Contains(runsAreTurns, name) {
+				require.NotEqual(t, byID(rows, want.Advantages), byID(longer, got.Advantages), "split turns")
+			} else {
 				bothSame(t, got, want, longer, rows)
-			} else if slices.Equal(values(byID(longer, got.Advantages)), values(byID(rows, want.Advantages))) {
-				t.Error("split turns changed nothing")
 			}
 		})
 	}
@@ -143,10 +133,7 @@ func TestRewardsCountWhereTheSpecSays(t *testing.T) {
 			{"context", func(k token) bool { return !k.wrote }, spec.Rewards == SiteAll},
 		}
 		for _, s := range sites {
-			after := change(s.where)
-			if slices.Equal(values(before), values(after)) == s.counts {
-				t.Errorf("rewards on %s: counted: %v, want %v", s.name, !s.counts, s.counts)
-			}
+			require.Equal(t, s.counts, !maps.Equal(before, change(s.where)), "rewards on %s count", s.name)
 		}
 	})
 }
@@ -166,9 +153,7 @@ func TestUnreadCountsTheRewardsWithoutEffect(t *testing.T) {
 				}
 			}
 		}
-		if got := run(t, est, batchOf(rows)).Unread; got != want {
-			t.Errorf("%d rewards unread, want %d", got, want)
-		}
+		require.Equal(t, want, run(t, est, batchOf(rows)).Unread)
 	})
 }
 
@@ -227,8 +212,8 @@ func TestCopiesAreHarmless(t *testing.T) {
 		i := 0
 		for _, r := range more {
 			for _, k := range r.tokens {
-				if a, seen := first[k.id]; k.wrote && seen && a != got.Advantages[i] {
-					t.Fatalf("token %d: copies have advantages %v and %v", k.id, a, got.Advantages[i])
+				if a, seen := first[k.id]; k.wrote && seen {
+					require.Equal(t, a, got.Advantages[i], "copies of token %d", k.id)
 				}
 				first[k.id] = got.Advantages[i]
 				i++
@@ -280,18 +265,10 @@ func TestLayoutsAgree(t *testing.T) {
 			got := run(t, est, batchOf(parts))
 			bothSame(t, got, want, parts, rows)
 			if spec.TurnIDs {
-				sameByID(t, "turn ids", byID(parts, numbers(got.TurnID)), byID(rows, numbers(want.TurnID)))
+				require.Equal(t, byID(rows, want.TurnID), byID(parts, got.TurnID), "turn ids")
 			}
 		}
 	})
-}
-
-func numbers(x []int32) []float32 {
-	out := make([]float32, len(x))
-	for i, v := range x {
-		out[i] = float32(v)
-	}
-	return out
 }
 
 // TestNoConcatIsTurnLevelOnRowsPerTurn: with one turn per row the estimator over rows

@@ -3,7 +3,6 @@ package advantage
 import (
 	"errors"
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,9 +24,8 @@ func TestWhitenedAdvantagesHaveMeanZeroAndVarianceOne(t *testing.T) {
 		}
 		m := momentsOf(run(t, est, b).Advantages, over)
 		// The tolerance covers the epsilons of whitening and float32 storage.
-		if math.Abs(m.Mean) > 1e-5 || math.Abs(m.Variance()-1) > 1e-4 {
-			t.Errorf("mean %v, variance %v over %d positions", m.Mean, m.Variance(), m.N)
-		}
+		require.InDelta(t, 0, m.Mean, 1e-5)
+		require.InDelta(t, 1, m.Variance(), 1e-4)
 	})
 }
 
@@ -52,14 +50,10 @@ func TestReturnsNeedNoValuesAtLambdaOne(t *testing.T) {
 		}
 		got, want := run(t, est, batchOf(others)), run(t, est, batchOf(rows))
 		sameByID(t, "returns", byID(others, got.Returns), byID(rows, want.Returns))
-		if slices.Equal(got.Advantages, want.Advantages) {
-			t.Error("values do not matter to advantages")
-		}
+		require.NotEqual(t, want.Advantages, got.Advantages)
 		p.Lambda, p.TurnLambda, p.TokenLambda = 0.9, 0.9, 0.9
 		est = named(t, spec.Name, p)
-		if slices.Equal(run(t, est, batchOf(others)).Returns, run(t, est, batchOf(rows)).Returns) {
-			t.Error("values do not matter below λ = 1")
-		}
+		require.NotEqual(t, run(t, est, batchOf(rows)).Returns, run(t, est, batchOf(others)).Returns, "below λ = 1")
 	})
 }
 
@@ -113,9 +107,7 @@ func TestBiLevelIsMaskedOnlyAtOne(t *testing.T) {
 			{Gamma: 0.9, Lambda: 0.9, TurnGamma: 0.9},
 		} {
 			same := run(t, Masked{Gamma: est.Gamma, Lambda: est.Lambda}, b)
-			if slices.Equal(run(t, est, b).Advantages, same.Advantages) {
-				t.Errorf("%+v equals the masked recursion", est)
-			}
+			require.NotEqual(t, same.Advantages, run(t, est, b).Advantages, "%+v", est)
 		}
 	}
 }
@@ -134,9 +126,7 @@ func TestTwoPassIsTokenLevelOnlyAtOne(t *testing.T) {
 			{Gamma: 0.9, Lambda: 1, TurnGamma: 1}, {Gamma: 1, Lambda: 0.9, TurnGamma: 1}, {Gamma: 1, Lambda: 1, TurnGamma: 0.9},
 		} {
 			same := run(t, TrajectoryToken{Gamma: est.Gamma, Lambda: est.Lambda}, b)
-			if slices.Equal(run(t, est, b).Advantages, same.Advantages) {
-				t.Errorf("%+v equals the token recursion", est)
-			}
+			require.NotEqual(t, same.Advantages, run(t, est, b).Advantages, "%+v", est)
 		}
 	}
 }
@@ -169,9 +159,7 @@ func TestMixEnds(t *testing.T) {
 			bothSame(t, one, plain, rows, rows)
 		}
 		two := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 1, Whiten: true}, b)
-		if slices.Equal(two.Returns, plain.Returns) {
-			t.Error("the turn clock has no effect")
-		}
+		require.NotEqual(t, plain.Returns, two.Returns, "the turn clock has no effect")
 	}
 }
 
@@ -190,11 +178,7 @@ func TestRowsWithoutModelTokensStayZero(t *testing.T) {
 		bothSame(t, got, run(t, est, batchOf(rows)), silent, rows)
 		raw := testParams()
 		raw.Whiten = false
-		for _, a := range run(t, named(t, spec.Name, raw), b).Advantages[lo:hi] {
-			if a != 0 {
-				t.Errorf("advantage %v in a row without model tokens", a)
-			}
-		}
+		require.Equal(t, make([]float32, hi-lo), run(t, named(t, spec.Name, raw), b).Advantages[lo:hi])
 	})
 }
 
@@ -214,10 +198,7 @@ func TestEmptyMasksAreDefined(t *testing.T) {
 			clear(b.Attention)
 		}
 		var out Result
-		err := est.Estimate(&out, b)
-		if spec.Whitens != errors.Is(err, ErrEmptyMask) {
-			t.Errorf("got %v", err)
-		}
+		require.Equal(t, spec.Whitens, errors.Is(est.Estimate(&out, b), ErrEmptyMask))
 		if spec.Mask == MaskAttention {
 			return // the recursion runs on regardless of the mask
 		}
@@ -225,10 +206,6 @@ func TestEmptyMasksAreDefined(t *testing.T) {
 		raw.Whiten = false
 		est = named(t, spec.Name, raw)
 		require.NoError(t, est.Estimate(&out, b), "raw")
-		for _, a := range out.Advantages {
-			if a != 0 {
-				t.Errorf("raw advantage %v under an empty mask", a)
-			}
-		}
+		require.Equal(t, make([]float32, 5), out.Advantages)
 	})
 }

@@ -140,10 +140,8 @@ func TestHGPOAddsEpsilonToTheDeviation(t *testing.T) {
 			Group: []int{1, 1}, Trajectory: []int{1, 2}, Turn: []int{0, 0}, States: []uint64{7, 7}, Next: []uint64{8, 8},
 		}
 		out := run(t, HGPO{Gamma: 1, Alpha: 1, NormByStd: true, Epsilon: eps}, b)
-		if want := 2.0 / 3 * 2 / (2 + eps); math.Abs(float64(out.Advantages[0])-want) > 1e-5 ||
-			math.Abs(float64(out.Advantages[1])+want) > 1e-5 {
-			t.Errorf("ε %v: advantages %v, want ±%v", eps, out.Advantages, want)
-		}
+		want := 2.0 / 3 * 2 / (2 + eps)
+		require.InDeltaSlice(t, []float64{want, -want}, out.Advantages, 1e-5, "ε %v", eps)
 	}
 }
 
@@ -163,17 +161,14 @@ func TestLengthsOfOneAreNotLonger(t *testing.T) {
 			Loss: []bool{false, true, c.short[0]}, TurnEnd: []bool{false, true, c.short[0]},
 			Group: []int{1, 1}, Trajectory: []int{1, 2}, Turn: []int{0, 0},
 		}
-		if got := run(t, c.l, b).Advantages[1]; math.Abs(float64(got)-0.4) > 1e-6 {
-			t.Errorf("%s: advantage %v, want (1 − 0.5·0.4) − 0.4", name, got)
-		}
+		require.InDelta(t, (1-0.5*0.4)-0.4, run(t, c.l, b).Advantages[1], 1e-6, name)
 	}
 }
 
 // TestTheLargestExponentIsAllowed.
 func TestTheLargestExponentIsAllowed(t *testing.T) {
 	for alpha, allowed := range map[float64]bool{0: true, 8: true, 8.5: false} {
-		if err := (HGPO{Alpha: alpha}).Estimate(new(Result), new(Batch)); errors.Is(err, ErrParameter) == allowed {
-			t.Errorf("alpha %v: %v", alpha, err)
-		}
+		err := (HGPO{Alpha: alpha}).Estimate(new(Result), new(Batch))
+		require.Equal(t, allowed, !errors.Is(err, ErrParameter), "alpha %v: %v", alpha, err)
 	}
 }

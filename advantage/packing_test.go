@@ -1,8 +1,6 @@
 package advantage
 
 import (
-	"errors"
-	"math"
 	"slices"
 	"testing"
 
@@ -11,11 +9,8 @@ import (
 
 func TestInternerNumbersByAppearance(t *testing.T) {
 	var in Interner
-	got, want := in.IDs([]int{5}, "b", "a", "b", ""), []int{5, 0, 1, 0, 2}
-	require.Equal(t, want, got)
-	if in.ID("a") != 1 || in.Len() != 3 {
-		t.Errorf("a is %d of %d", in.ID("a"), in.Len())
-	}
+	require.Equal(t, []int{5, 0, 1, 0, 2}, in.IDs([]int{5}, "b", "a", "b", ""))
+	require.Equal(t, []int{1, 3}, []int{in.ID("a"), in.Len()})
 }
 
 // TestTurnEndsSeparateAdjacentTurns: without them, adjacent turns are one.
@@ -25,18 +20,13 @@ func TestTurnEndsSeparateAdjacentTurns(t *testing.T) {
 		Loss:       []bool{true, true, true, false, true, true, true},
 		Trajectory: []int{1, 1}, Turn: []int{0, 1},
 	}
-	ids := func(want ...int32) {
-		t.Helper()
-		if got, err := b.TurnIDs(nil); err != nil || !slices.Equal(got, want) {
-			t.Errorf("got %v, %v, want %v", got, err, want)
-		}
-	}
-	ids(0, 0, 0, -1, 1, 2, 2)
+	ids, err := b.TurnIDs(nil)
+	require.NoError(t, err)
+	require.Equal(t, []int32{0, 0, 0, -1, 1, 2, 2}, ids)
 	b.TurnEnd = []bool{true, false, true, true, true, true, true}
-	ids(0, 1, 1, -1, 2, 3, 4)
-	if got, err := b.TurnIDs([]int32{8}); err != nil || len(got) != 8 || got[0] != 8 || got[7] != 4 {
-		t.Errorf("appending: got %v, %v", got, err)
-	}
+	ids, err = b.TurnIDs([]int32{8})
+	require.NoError(t, err)
+	require.Equal(t, []int32{8, 0, 1, 1, -1, 2, 3, 4}, ids, "appended")
 }
 
 // TestAdjacentTurnsHaveSeparateRewards for the estimators over turns.
@@ -48,33 +38,22 @@ func TestAdjacentTurnsHaveSeparateRewards(t *testing.T) {
 	out := run(t, TrajectoryTurn{Gamma: 0.5, Lambda: 0.5}, b)
 	second := 12 - 0.25
 	first := 3 + 0.5*0.25 - 0.5 + 0.25*second
-	for i, want := range []float64{first, first, second, second} {
-		if got := float64(out.Advantages[i]); math.Abs(got-want) > 1e-6 {
-			t.Errorf("position %d: %v, want %v", i, got, want)
-		}
-	}
+	require.InDeltaSlice(t, []float64{first, first, second, second}, out.Advantages, 1e-6)
 	b.TurnEnd = nil
 	one := run(t, TrajectoryTurn{Gamma: 0.5, Lambda: 0.5}, b).Advantages
-	if one[0] != 14.5 || one[3] != 14.5 {
-		t.Errorf("without turn ends: %v, want 14.5 throughout", one)
-	}
+	require.Equal(t, slices.Repeat([]float32{14.5}, 4), one, "without turn ends")
 }
 
 func TestBatchKnowsItsSize(t *testing.T) {
 	var b Batch
-	if b.Rows() != 0 || b.Tokens() != 0 || b.Check() != nil {
-		t.Errorf("the zero batch has %d rows and %d tokens, %v", b.Rows(), b.Tokens(), b.Check())
-	}
+	require.Zero(t, b.Rows()+b.Tokens())
+	require.NoError(t, b.Check())
 	b = *good()
 	lo, hi := b.Row(2)
-	if b.Rows() != 6 || lo != b.Offsets[2] || hi != b.Offsets[3] {
-		t.Errorf("%d rows, row 2 is [%d, %d)", b.Rows(), lo, hi)
-	}
+	require.Equal(t, []int{6, b.Offsets[2], b.Offsets[3]}, []int{b.Rows(), lo, hi})
 	b.Reset()
-	if b.Rows() != 0 || b.Tokens() != 0 || len(b.Values)+len(b.Attention)+len(b.Loss)+len(b.GAE)+len(b.TurnEnd)+
-		len(b.Group)+len(b.Trajectory)+len(b.Turn)+len(b.Baselines)+len(b.States) != 0 {
-		t.Errorf("after Reset: %+v", b)
-	}
+	require.Zero(t, b.Rows()+b.Tokens()+len(b.Values)+len(b.Attention)+len(b.Loss)+len(b.GAE)+len(b.TurnEnd)+
+		len(b.Group)+len(b.Trajectory)+len(b.Turn)+len(b.Baselines)+len(b.States))
 }
 
 // TestEmptyBatchesAreNoProblem for estimators that do not whiten.
@@ -82,9 +61,10 @@ func TestEmptyBatchesAreNoProblem(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
 		for _, b := range []*Batch{{}, {Offsets: []int{0}}} {
 			var out Result
-			err := est.Estimate(&out, b)
-			if spec.Whitens != errors.Is(err, ErrEmptyMask) || !spec.Whitens && err != nil {
-				t.Errorf("got %v", err)
+			if err := est.Estimate(&out, b); spec.Whitens {
+				require.ErrorIs(t, err, ErrEmptyMask)
+			} else {
+				require.NoError(t, err)
 			}
 		}
 	})

@@ -42,8 +42,8 @@ func TestPaddedRowsGiveWhatTheirBatchGives(t *testing.T) {
 	shaped, err := ToPadded[float32](ragged, want.Advantages, length, 0)
 	require.NoError(t, err)
 	for i, on := range padded.Loss {
-		if on && got.Advantages[i] != shaped[i] {
-			t.Fatalf("row %d, position %d: %v, want %v", i/length, i%length, got.Advantages[i], shaped[i])
+		if on {
+			require.Equal(t, shaped[i], got.Advantages[i], "row %d, position %d", i/length, i%length)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package advantage
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -83,23 +81,16 @@ func TestDefaultsAreThoseOfConfigurations(t *testing.T) {
 func TestSpecsDescribeWhatEstimatorsPublish(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
 		out := run(t, est, good())
-		if (out.ValueMask != nil) != spec.ValueMask {
-			t.Errorf("value mask published: %v, promised: %v", out.ValueMask != nil, spec.ValueMask)
-		}
-		if (out.TurnID != nil) != spec.TurnIDs {
-			t.Errorf("turn ids published: %v, promised: %v", out.TurnID != nil, spec.TurnIDs)
-		}
-		if (out.Raw.N > 0) != spec.Whitens {
-			t.Errorf("whitened over %d positions, promised: %v", out.Raw.N, spec.Whitens)
-		}
-		if spec.ValueMask && !slices.Equal(out.ValueMask, MaskFromReturns(nil, out.Returns)) {
-			t.Error("value mask and marked returns disagree")
+		require.Equal(t, spec.ValueMask, out.ValueMask != nil, "value mask")
+		require.Equal(t, spec.TurnIDs, out.TurnID != nil, "turn ids")
+		require.Equal(t, spec.Whitens, out.Raw.N > 0, "whitened positions")
+		if spec.ValueMask {
+			require.Equal(t, MaskFromReturns(nil, out.Returns), out.ValueMask)
 		}
 		if spec.TurnIDs {
 			want, err := good().TurnIDs(nil)
-			if err != nil || !slices.Equal(out.TurnID, want) {
-				t.Errorf("turn ids %v, want %v (%v)", out.TurnID, want, err)
-			}
+			require.NoError(t, err)
+			require.Equal(t, want, out.TurnID)
 		}
 	})
 }
@@ -110,9 +101,9 @@ func TestAReusedResultHoldsNothingOfOtherEstimators(t *testing.T) {
 	for _, name := range []string{"turn_level_gae", "grpo"} {
 		require.NoError(t, named(t, name, testParams()).Estimate(&out, b))
 	}
-	if out.ValueMask != nil || out.TurnID != nil || out.Raw != (Moments{}) {
-		t.Errorf("grpo published %v, %v, %v", out.ValueMask, out.TurnID, out.Raw)
-	}
+	require.Nil(t, out.ValueMask)
+	require.Nil(t, out.TurnID)
+	require.Zero(t, out.Raw)
 }
 
 func TestAFactoryMustReturnAnEstimator(t *testing.T) {
@@ -132,19 +123,13 @@ func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 		"":            "known: ",
 	} {
 		_, err := New(name, DefaultParams())
-		if !errors.Is(err, ErrUnknown) || !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%q: got %v, want ErrUnknown with %q", name, err, want)
-		}
-		for _, known := range Names() {
-			if !strings.Contains(fmt.Sprint(err), known) {
-				t.Errorf("%q: %v does not list %q", name, err, known)
-			}
+		require.ErrorIs(t, err, ErrUnknown, name)
+		for _, says := range append(Names(), want) {
+			require.ErrorContains(t, err, says, name)
 		}
 	}
-	if _, err := New("a very long name that nothing resembles", DefaultParams()); strings.Contains(fmt.Sprint(err),
-		"did you mean") {
-		t.Errorf("got %v, want no suggestion", err)
-	}
+	_, err := New("a very long name that nothing resembles", DefaultParams())
+	require.NotContains(t, err.Error(), "did you mean")
 }
 
 func TestBadParametersAreRefusedByName(t *testing.T) {
@@ -172,19 +157,15 @@ func TestRegistriesGrow(t *testing.T) {
 	mine := Spec{Name: "mine", New: func(p Params) Estimator { return GAE{Gamma: p.Gamma, Whiten: true} }}
 	require.NoError(t, r.Register(mine))
 	est, err := r.New("mine", Params{Gamma: 0.5})
-	if err != nil || est != (GAE{Gamma: 0.5, Whiten: true}) {
-		t.Errorf("got %v, %v", est, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, GAE{Gamma: 0.5, Whiten: true}, est)
 	for what, s := range map[string]Spec{"same name": mine, "no name": {New: mine.New}, "no constructor": {Name: "x"}} {
-		if err := r.Register(s); err == nil {
-			t.Errorf("%s: added", what)
-		}
+		require.Error(t, r.Register(s), what)
 	}
 	all := Builtin()
 	require.NoError(t, all.Register(mine))
-	if _, err := Describe("mine"); err == nil {
-		t.Error("adding to a copy changed the default registry")
-	}
+	_, err = Describe("mine")
+	require.Error(t, err, "adding to a copy changed the default registry")
 }
 
 // TestSettingsHaveNoEffectBesideOthers: what is multiplied by 0, or added to a deviation that nothing is divided by.

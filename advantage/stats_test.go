@@ -1,9 +1,7 @@
 package advantage
 
 import (
-	"errors"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,9 +10,8 @@ import (
 func TestMomentsAreThoseUnderTheMask(t *testing.T) {
 	x := []float32{2, 100, 4, 9, -100}
 	m := momentsOf(x, []bool{true, false, true, true, false})
-	if m.N != 3 || m.Mean != 5 || m.M2 != 26 || m.Variance() != 13 {
-		t.Errorf("got %+v", m)
-	}
+	require.Equal(t, Moments{N: 3, Mean: 5, M2: 26}, m)
+	require.Equal(t, 13.0, m.Variance())
 	require.Equal(t, (Moments{N: 2, Mean: 2, M2: 2}), momentsOf([]float32{1, 3}, nil), "without mask")
 }
 
@@ -23,34 +20,25 @@ func TestWhiteningByHand(t *testing.T) {
 	in := []bool{true, true, false}
 	dst := make([]float32, 3)
 	m, err := Whitening{}.Apply(dst, x, in)
-	if err != nil || m.Mean != 2 {
-		t.Fatalf("got %+v, %v", m, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, 2.0, m.Mean)
 	// Mean 2 and variance 2 under the mask; the third number is mapped along.
-	s := float32(math.Sqrt2)
-	for i, want := range []float32{-1 / s, 1 / s, 5 / s} {
-		if abs(dst[i]-want) > 1e-6 {
-			t.Errorf("position %d: %v, want %v", i, dst[i], want)
-		}
-	}
-	if _, err := (Whitening{KeepMean: true}).Apply(dst, x, in); err != nil || abs(dst[0]-(2-1/s)) > 1e-6 {
-		t.Errorf("keeping the mean: %v, %v", dst, err)
-	}
-	if _, err := (Whitening{}).Apply(x, x, nil); err != nil || abs(x[0]+x[1]+x[2]) > 1e-6 {
-		t.Errorf("in place: %v, %v", x, err)
-	}
+	const s = math.Sqrt2
+	require.InDeltaSlice(t, []float64{-1 / s, 1 / s, 5 / s}, dst, 1e-6)
+	_, err = Whitening{KeepMean: true}.Apply(dst, x, in)
+	require.NoError(t, err)
+	require.InDelta(t, 2-1/s, dst[0], 1e-6, "keeping the mean")
+	_, err = Whitening{}.Apply(x, x, nil)
+	require.NoError(t, err)
+	require.InDelta(t, 0, x[0]+x[1]+x[2], 1e-6, "in place")
 }
 
 func TestWhiteningConstantsGivesZero(t *testing.T) {
 	x := []float32{5, 5, 5, 5, 5}
 	_, err := GuardedWhitening().Apply(x, x, nil)
 	require.NoError(t, err)
-	for i, v := range x {
-		// The epsilon changes the mean by 1e-8, relative to a deviation of 1e-4.
-		if abs(v) > 2e-4 {
-			t.Errorf("position %d: %v", i, v)
-		}
-	}
+	// The epsilon changes the mean by 1e-8, relative to a deviation of 1e-4.
+	require.InDeltaSlice(t, make([]float32, 5), x, 2e-4)
 }
 
 func TestWhiteningRefusesBadInput(t *testing.T) {
@@ -74,9 +62,8 @@ func TestWhiteningRefusesBadInput(t *testing.T) {
 		{"infinite guard", Whitening{Guard: math.Inf(1)}, make([]float32, 2), make([]float32, 2), nil, ErrParameter, "guard"},
 	} {
 		_, err := c.w.Apply(c.dst, c.x, c.mask)
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.word) {
-			t.Errorf("%s: got %v, want %v with %q", c.name, err, c.want, c.word)
-		}
+		require.ErrorIs(t, err, c.want, c.name)
+		require.ErrorContains(t, err, c.word, c.name)
 	}
 }
 
@@ -84,9 +71,8 @@ func TestWhiteningRefusesBadInput(t *testing.T) {
 // also those outside it, are multiplied by ten thousand.
 func TestWhiteningNeverStoresInfinity(t *testing.T) {
 	x := []float32{3, 3, 3e38}
-	if _, err := (Whitening{}).Apply(x, x, []bool{true, true, false}); !errors.Is(err, ErrNotFinite) {
-		t.Errorf("got %v, %v, want ErrNotFinite", x, err)
-	}
+	_, err := Whitening{}.Apply(x, x, []bool{true, true, false})
+	require.ErrorIs(t, err, ErrNotFinite)
 	b := &Batch{
 		Offsets: []int{0, 3}, Rewards: []float32{3e38, 3e38, 0}, Values: make([]float32, 3),
 		GAE: []bool{true, true, false}, Loss: []bool{true, true, false}, TurnEnd: []bool{true, true, false},
@@ -127,8 +113,7 @@ func TestSpreadIsTakenNearTheData(t *testing.T) {
 		got := run(t, named(t, name, Params{Mix: 0.75, Whiten: true}), b).Raw
 		want := momentsOf(raw, over)
 		// Storage of the raw advantages rounds those that are sums over turns.
-		if math.Abs(got.M2/want.M2-1) > 1e-6 || math.Abs(got.Mean/want.Mean-1) > 1e-7 {
-			t.Errorf("%s: mean %v, squares %v, want %v and %v", name, got.Mean, got.M2, want.Mean, want.M2)
-		}
+		require.InEpsilon(t, want.M2, got.M2, 1e-6, name)
+		require.InEpsilon(t, want.Mean, got.Mean, 1e-7, name)
 	}
 }

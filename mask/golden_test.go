@@ -32,16 +32,7 @@ func padded(mask []bool, width int) []int32 {
 func sameRow(t *testing.T, tally *golden.Tally, what string, got, want []int32) {
 	t.Helper()
 	tally.Add(1)
-	if len(got) != len(want) {
-		t.Errorf("%s: %d entries, want %d", what, len(got), len(want))
-		return
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%s: position %d: got %d, want %d", what, i, got[i], want[i])
-			return
-		}
-	}
+	require.Equal(t, want, got, what)
 }
 
 func TestGoldenFromMarks(t *testing.T) {
@@ -69,13 +60,8 @@ func TestGoldenFromMarks(t *testing.T) {
 			byOrder.PairByOrder = true
 			s, orderErr := mask.FromMarks(ids[i][:n], byOrder)
 			require.NoError(t, orderErr, "%s: row %d", c.Name, i)
-			if err == nil && !strict.Equal(s) {
-				t.Errorf("%s: row %d: pairing by order changes a row without orphan marks", c.Name, i)
-			}
-			row := make([]int32, len(ids[i]))
-			for t := range row {
-				row[t] = pad
-			}
+			require.True(t, err != nil || strict.Equal(s), "%s: row %d has no orphan marks", c.Name, i)
+			row := slices.Repeat([]int32{pad}, len(ids[i]))
 			copy(row, s.Tokens())
 			sameRow(t, tally, c.Name+" input_ids", row, matrix(t, c.Expected, "input_ids")[i])
 			sameRow(
@@ -89,22 +75,17 @@ func TestGoldenFromMarks(t *testing.T) {
 			sameRow(t, tally, c.Name+" end_of_response_position_mask", padded(s.TurnEnd(nil), len(row)),
 				matrix(t, c.Expected, "end_of_response_position_mask")[i])
 		}
-		if orphans := c.HasTag("quirk_orphan_mark"); orphans != (refused > 0) {
-			t.Errorf("%s: %d rows refused for orphan marks, tagged so: %v", c.Name, refused, orphans)
-		}
+		require.Equal(t, c.HasTag("quirk_orphan_mark"), refused > 0, "%s: %d rows have orphan marks", c.Name, refused)
 	}
 }
 
 // fromMask records a row whose turns are the runs of its response mask.
 func fromMask(t testing.TB, response []int32, summary bool) *mask.Sequence {
 	t.Helper()
-	last := -1
-	for i, v := range response {
-		if v == 1 {
-			last = i
-		}
+	last, n := len(response)-1, len(response)
+	for last >= 0 && response[last] != 1 {
+		last--
 	}
-	n := len(response)
 	if summary {
 		n = last + 1 // what follows is padding: a summary closes the row
 	}

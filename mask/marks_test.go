@@ -1,8 +1,6 @@
 package mask_test
 
 import (
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,14 +16,9 @@ func TestMarksEncloseTurns(t *testing.T) {
 	require.NoError(t, err)
 	wantMask(t, "response", s.Response(nil), "0110110")
 	wantMask(t, "turn end", s.TurnEnd(nil), "0010110")
-	if s.Turns() != 3 {
-		t.Errorf("%d turns, want 3: one pair of marks is empty", s.Turns())
-	}
-	want := []mask.Kind{mask.Prompt, mask.Response, mask.Response, mask.Observation, mask.Response, mask.Response,
-		mask.Observation}
-	for i, k := range s.Kinds(nil) {
-		require.Equal(t, want[i], k, "position %d", i)
-	}
+	require.Equal(t, 3, s.Turns(), "one pair of marks is empty")
+	require.Equal(t, []mask.Kind{mask.Prompt, mask.Response, mask.Response, mask.Observation, mask.Response, mask.Response,
+		mask.Observation}, s.Kinds(nil))
 }
 
 func TestOrphanMarksAreNamed(t *testing.T) {
@@ -41,15 +34,12 @@ func TestOrphanMarksAreNamed(t *testing.T) {
 		{"never ended", []int32{begin, 8, end, 7, begin, 9}, "position 4: the turn that begins here"},
 	} {
 		_, err := mask.FromMarks(c.ids, mask.Marks{Begin: begin, End: end})
-		if !errors.Is(err, mask.ErrOrphanMark) || !strings.Contains(err.Error(), c.word) {
-			t.Errorf("%s: got %v, want ErrOrphanMark with %q", c.name, err, c.word)
-		}
+		require.ErrorIs(t, err, mask.ErrOrphanMark, c.name)
+		require.ErrorContains(t, err, c.word, c.name)
 	}
 	for _, order := range []bool{false, true} {
-		if _, err := mask.FromMarks([]int32{1}, mask.Marks{Begin: 4, End: 4, PairByOrder: order}); !errors.Is(err,
-			mask.ErrOrphanMark) {
-			t.Errorf("equal marks: got %v", err)
-		}
+		_, err := mask.FromMarks([]int32{1}, mask.Marks{Begin: 4, End: 4, PairByOrder: order})
+		require.ErrorIs(t, err, mask.ErrOrphanMark, "equal marks")
 	}
 }
 
@@ -58,9 +48,8 @@ func TestOrphanMarksAreNamed(t *testing.T) {
 func TestPairByOrderLosesTurnsSilently(t *testing.T) {
 	ids := []int32{7, end, 8, begin, 9, end, 8, begin, 9, end}
 	s, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true})
-	if err != nil || s.Turns() != 0 {
-		t.Errorf("%d turns, %v", s.Turns(), err)
-	}
+	require.NoError(t, err)
+	require.Zero(t, s.Turns())
 }
 
 // TestPairByOrderRefusesWhatTheOriginalCannotDo: tokens would have to move in
@@ -74,8 +63,8 @@ func TestPairByOrderRefusesWhatTheOriginalCannotDo(t *testing.T) {
 func TestPairByOrderKeepsWhatNeedsNoPairing(t *testing.T) {
 	for name, ids := range map[string][]int32{"nothing": nil, "context": {5, 6}, "lone end": {5, end, 6}} {
 		s, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true})
-		if err != nil || s.Len() != len(ids) || s.Turns() != 0 {
-			t.Errorf("%s: %v, %v", name, s, err)
-		}
+		require.NoError(t, err, name)
+		require.Len(t, s.Tokens(), len(ids), name)
+		require.Zero(t, s.Turns(), name)
 	}
 }

@@ -16,15 +16,13 @@ import (
 func twoTurns(t testing.TB) *mask.Sequence {
 	t.Helper()
 	s := new(mask.Sequence)
-	if err := errors.Join(
+	require.NoError(t, errors.Join(
 		s.AppendContext(mask.Prompt, 1, 2),
 		s.AppendResponse(3, 4, 5),
 		s.AppendContext(mask.Observation, 6),
 		s.AppendContext(mask.Observation, 7),
 		s.AppendResponse(8),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	return s
 }
 
@@ -48,9 +46,8 @@ func wantMask(t *testing.T, what string, got []bool, want string) {
 
 func TestMasksFollowWhoWroteWhat(t *testing.T) {
 	s := twoTurns(t)
-	if s.Len() != 8 || s.Turns() != 2 || !slices.Equal(s.Tokens(), []int32{1, 2, 3, 4, 5, 6, 7, 8}) {
-		t.Errorf("%d tokens %v, %d turns", s.Len(), s.Tokens(), s.Turns())
-	}
+	require.Equal(t, []int32{1, 2, 3, 4, 5, 6, 7, 8}, s.Tokens())
+	require.Equal(t, 2, s.Turns())
 	on, off := mask.Options{}, mask.Options{NoLossMask: true, NoGAEMask: true}
 	wantMask(t, "response", s.Response(nil), "00111001")
 	wantMask(t, "loss", s.Loss(nil, on), "00111001")
@@ -65,7 +62,7 @@ func TestMasksFollowWhoWroteWhat(t *testing.T) {
 	kinds := fmt.Sprint(s.Kinds(nil))
 	require.Equal(t, "[prompt prompt response response response observation observation response]", kinds)
 	require.Equal(t, []int32{-1, -1, 0, 0, 0, -1, -1, 1}, s.TurnIndex(nil), "turn index")
-	require.EqualValues(t, 7, s.LastResponse(), "last response")
+	require.Equal(t, 7, s.LastResponse(), "last response")
 }
 
 // TestForcedTokensHaveNoPolicyLoss: they stay steps of the response, on which the
@@ -104,18 +101,14 @@ func TestPiecesTileTheRow(t *testing.T) {
 	s := twoTurns(t)
 	require.Equal(t, want, slices.Collect(s.Pieces))
 	for p := range s.Pieces {
-		if p != want[0] {
-			t.Errorf("first piece %v", p)
-		}
+		require.Equal(t, want[0], p)
 		break
 	}
-	if start, end, ok := s.TurnAt(1); start != 7 || end != 8 || !ok {
-		t.Errorf("turn 1 is [%d, %d), %v", start, end, ok)
-	}
+	start, end, ok := s.TurnAt(1)
+	require.Equal(t, []any{7, 8, true}, []any{start, end, ok})
 	for _, turn := range []int{-1, 2} {
-		if _, _, ok := s.TurnAt(turn); ok {
-			t.Errorf("there is a turn %d", turn)
-		}
+		_, _, ok := s.TurnAt(turn)
+		require.False(t, ok, turn)
 	}
 }
 
@@ -123,9 +116,7 @@ func TestAdjacentTurnsAreSeparate(t *testing.T) {
 	s := new(mask.Sequence)
 	require.NoError(t, errors.Join(s.AppendResponse(1, 2), s.AppendResponse(3)))
 	wantMask(t, "turn end", s.TurnEnd(nil), "011")
-	if s.Turns() != 2 {
-		t.Errorf("%d turns, want 2", s.Turns())
-	}
+	require.Equal(t, 2, s.Turns())
 }
 
 func TestWrongOrderIsRefused(t *testing.T) {
@@ -145,21 +136,16 @@ func TestWrongOrderIsRefused(t *testing.T) {
 		require.ErrorIs(t, c.err, c.want, c.name)
 	}
 	require.NoError(t, s.AppendContext(mask.Observation), "no context")
-	if !s.Equal(before) {
-		t.Error("a refused append changed the sequence")
-	}
+	require.True(t, s.Equal(before), "a refused append changed the sequence")
 }
 
 func TestSummaryClosesTheConversation(t *testing.T) {
 	s := twoTurns(t)
-	if s.EndsWithSummary() {
-		t.Error("closed without a summary")
-	}
+	require.False(t, s.EndsWithSummary())
 	require.NoError(t, s.AppendSummary(9, 10))
 	wantMask(t, "response", s.Response(nil), "0011100111")
-	if !s.EndsWithSummary() || s.Turns() != 3 {
-		t.Errorf("closed: %v, %d turns", s.EndsWithSummary(), s.Turns())
-	}
+	require.True(t, s.EndsWithSummary())
+	require.Equal(t, 3, s.Turns())
 	for _, err := range []error{s.AppendContext(mask.Observation, 1), s.AppendResponse(1), s.AppendSummary(1)} {
 		require.ErrorIs(t, err, mask.ErrClosed, "after a summary")
 	}
@@ -175,9 +161,7 @@ func TestSpansMarkPartsOfTurns(t *testing.T) {
 		{Name: "answer", Turn: 1, Start: 7, End: 8}}
 	require.Equal(t, want, slices.Collect(s.Spans))
 	for p := range s.Spans {
-		if p != want[0] {
-			t.Errorf("first span %v", p)
-		}
+		require.Equal(t, want[0], p)
 		break
 	}
 	for _, c := range [][2]int{{-1, 3}, {2, 2}, {4, 3}, {7, 9}, {1, 3}, {4, 6}, {5, 7}, {4, 8}} {
@@ -202,14 +186,10 @@ func TestTruncateDropsTheTurnItCuts(t *testing.T) {
 		{-3, 2, "", "[]"},
 	} {
 		s := twoTurns(t)
-		if lost := s.Truncate(c.keep); lost != c.lost {
-			t.Errorf("keep %d: lost %d turns, want %d", c.keep, lost, c.lost)
-		}
+		require.Equal(t, c.lost, s.Truncate(c.keep), "keep %d", c.keep)
 		wantMask(t, fmt.Sprintf("keep %d", c.keep), s.Response(nil), c.response)
 		require.Equal(t, c.kinds, fmt.Sprint(s.Kinds(nil)), "keep %d", c.keep)
-		if s.Turns() != 2-c.lost {
-			t.Errorf("keep %d: %d turns left", c.keep, s.Turns())
-		}
+		require.Equal(t, 2-c.lost, s.Turns(), "keep %d", c.keep)
 	}
 }
 
@@ -219,17 +199,15 @@ func TestTruncateMergesWhatIsLeftIntoTheContext(t *testing.T) {
 	require.NoError(t, s.AppendResponse(2, 3))
 	require.NoError(t, s.AppendContext(mask.Observation, 4))
 	s.Truncate(2)
-	if got := slices.Collect(s.Pieces); len(got) != 1 || got[0] != (mask.Piece{Kind: mask.Observation, End: 2, Turn: -1}) {
-		t.Errorf("got %v, want one observation", got)
-	}
+	require.Equal(t, []mask.Piece{{Kind: mask.Observation, End: 2, Turn: -1}}, slices.Collect(s.Pieces))
 }
 
 func TestTruncateReopensASummaryItCuts(t *testing.T) {
 	s := twoTurns(t)
 	require.NoError(t, s.AppendSummary(9, 10))
-	if s.Truncate(9); s.EndsWithSummary() || s.AppendContext(mask.Observation, 1) != nil {
-		t.Error("still closed by a summary that was cut")
-	}
+	s.Truncate(9)
+	require.False(t, s.EndsWithSummary())
+	require.NoError(t, s.AppendContext(mask.Observation, 1))
 }
 
 // TestTruncatedRowsAreValid: a truncated row equals one that was recorded piece by
@@ -239,26 +217,20 @@ func TestTruncatedRowsAreValid(t *testing.T) {
 	s.Truncate(5)
 	want := new(mask.Sequence)
 	require.NoError(t, errors.Join(want.AppendContext(mask.Prompt, 1, 2), want.AppendResponse(3, 4, 5)))
-	if !s.Equal(want) {
-		t.Errorf("got %v, want %v", slices.Collect(s.Pieces), slices.Collect(want.Pieces))
-	}
+	require.True(t, s.Equal(want), "got %v, want %v", slices.Collect(s.Pieces), slices.Collect(want.Pieces))
 }
 
 func TestTruncateDropsSpansOfLostTokens(t *testing.T) {
 	s := new(mask.Sequence)
-	if err := errors.Join(s.AppendResponse(1, 2, 3), s.AppendResponse(4, 5, 6),
-		s.AddSpan("a", 0, 2), s.AddSpan("b", 3, 4), s.AddSpan("c", 5, 6), s.AddSpan("d", 2, 3)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(s.AppendResponse(1, 2, 3), s.AppendResponse(4, 5, 6),
+		s.AddSpan("a", 0, 2), s.AddSpan("b", 3, 4), s.AddSpan("c", 5, 6), s.AddSpan("d", 2, 3)))
 	s.Truncate(5)
 	s.Truncate(3)
 	var names string
 	for p := range s.Spans {
 		names += p.Name
 	}
-	if names != "ad" {
-		t.Errorf("spans %q are left, want those of the whole turn, ad", names)
-	}
+	require.Equal(t, "ad", names, "those of the whole turn are left")
 }
 
 func TestTrimFollowsTruncate(t *testing.T) {
@@ -273,9 +245,8 @@ func TestTrimFollowsTruncate(t *testing.T) {
 func TestTurnRewardsArePlacedOnTurnEnds(t *testing.T) {
 	s := twoTurns(t)
 	got, err := s.PlaceTurnRewards([]float32{9}, []float64{0.5, 2}, 0.25)
-	if err != nil || !slices.Equal(got, []float32{9, 0, 0, 0, 0, 0.5, 0, 0, 2.25}) {
-		t.Errorf("got %v, %v", got, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, []float32{9, 0, 0, 0, 0, 0.5, 0, 0, 2.25}, got)
 	nan := math.NaN()
 	for _, c := range []struct {
 		name    string
@@ -292,48 +263,40 @@ func TestTurnRewardsArePlacedOnTurnEnds(t *testing.T) {
 		{"final infinite as a float32", []float64{1, -1e39}, 1e39, mask.ErrNotFinite},
 		{"infinite together", []float64{1, 3e38}, 3e38, mask.ErrNotFinite},
 	} {
-		if _, err := s.PlaceTurnRewards(nil, c.rewards, c.final); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
-		}
+		_, err := s.PlaceTurnRewards(nil, c.rewards, c.final)
+		require.ErrorIs(t, err, c.want, c.name)
 	}
 }
 
 func TestRewardsNeedATurnEnd(t *testing.T) {
 	s := new(mask.Sequence)
 	require.NoError(t, s.AppendContext(mask.Prompt, 1))
-	if got, err := s.PlaceTurnRewards(nil, nil, 0); err != nil || !slices.Equal(got, []float32{0}) {
-		t.Errorf("no turns: got %v, %v", got, err)
-	}
-	if _, err := s.PlaceTurnRewards(nil, nil, 1); !errors.Is(err, mask.ErrTurns) {
-		t.Errorf("final reward without turns: got %v", err)
-	}
+	got, err := s.PlaceTurnRewards(nil, nil, 0)
+	require.NoError(t, err)
+	require.Equal(t, []float32{0}, got)
+	_, err = s.PlaceTurnRewards(nil, nil, 1)
+	require.ErrorIs(t, err, mask.ErrTurns)
 }
 
 func TestZeroSequenceIsEmpty(t *testing.T) {
 	var s mask.Sequence
-	if s.Len() != 0 || s.Turns() != 0 || s.LastResponse() != -1 || len(s.TurnEnd(nil)) != 0 {
-		t.Errorf("got %+v", s)
-	}
-	if err := s.AppendContext(mask.Prompt, 1); err != nil || s.LastResponse() != -1 {
-		t.Errorf("context alone: last response %d, %v", s.LastResponse(), err)
-	}
+	require.Zero(t, s.Len()+s.Turns()+len(s.TurnEnd(nil)))
+	require.Equal(t, -1, s.LastResponse())
+	require.NoError(t, s.AppendContext(mask.Prompt, 1))
+	require.Equal(t, -1, s.LastResponse(), "context alone")
 }
 
 func TestResetAndCloneShareNothing(t *testing.T) {
 	s := twoTurns(t)
 	require.NoError(t, s.AddSpan("a", 2, 3))
 	c := s.Clone()
-	if !c.Equal(s) {
-		t.Error("a clone differs")
-	}
+	require.True(t, c.Equal(s), "a clone differs")
 	s.Reset()
-	if s.Len() != 0 || s.Turns() != 0 || len(slices.Collect(s.Spans)) != 0 || s.Equal(c) {
-		t.Error("Reset left something")
-	}
+	require.True(t, s.Equal(new(mask.Sequence)), "Reset left something")
 	require.NoError(t, s.AppendResponse(50, 51, 52))
-	if !c.Equal(func() *mask.Sequence { o := twoTurns(t); _ = o.AddSpan("a", 2, 3); return o }()) {
-		t.Error("writing to the reset original changed the clone")
-	}
+	want := twoTurns(t)
+	require.NoError(t, want.AddSpan("a", 2, 3))
+	require.True(t, c.Equal(want), "writing to the reset original changed the clone")
 }
 
 func TestEqualSeesEveryDifference(t *testing.T) {
@@ -346,9 +309,7 @@ func TestEqualSeesEveryDifference(t *testing.T) {
 	for i, change := range other {
 		a, b := twoTurns(t), twoTurns(t)
 		require.NoError(t, change(b))
-		if a.Equal(b) || b.Equal(a) {
-			t.Errorf("change %d goes unnoticed", i)
-		}
+		require.False(t, a.Equal(b) || b.Equal(a), "change %d", i)
 	}
 }
 
@@ -356,25 +317,20 @@ func TestTokensCannotBeAppendedThrough(t *testing.T) {
 	s := twoTurns(t)
 	s.Truncate(5)
 	_ = append(s.Tokens(), 99)
-	if err := s.AppendResponse(7); err != nil || s.Tokens()[5] != 7 {
-		t.Errorf("tokens %v, %v", s.Tokens(), err)
-	}
+	require.NoError(t, s.AppendResponse(7))
+	require.EqualValues(t, 7, s.Tokens()[5])
 }
 
 func TestKindsHaveNames(t *testing.T) {
-	if got := fmt.Sprint(mask.Prompt, mask.Observation, mask.Response,
-		mask.Kind(9)); got != "prompt observation response Kind(9)" {
-		t.Errorf("got %s", got)
-	}
+	require.Equal(t, "prompt observation response Kind(9)",
+		fmt.Sprint(mask.Prompt, mask.Observation, mask.Response, mask.Kind(9)))
 }
 
 // TestDerivationsAllocateNothing when the destination is large enough.
 func TestDerivationsAllocateNothing(t *testing.T) {
 	s := twoTurns(t)
 	for _, name := range []string{"answer", mask.Forced} {
-		if err := s.AddSpan(name, 2, 4); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.AddSpan(name, 2, 4))
 	}
 	m, turns, kinds, rewards := make([]bool, 64), make([]int32, 64), make([]mask.Kind, 64), make([]float32, 64)
 	perTurn := []float64{1, 2}
@@ -393,7 +349,5 @@ func TestDerivationsAllocateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if n != 0 {
-		t.Errorf("%v allocations, want 0", n)
-	}
+	require.Zero(t, n)
 }

@@ -33,13 +33,10 @@ func TestClipCovDropsOnlyCandidatesAndOnlyItsShare(t *testing.T) {
 			}
 		}
 	}
-	if len(dropped) != 2 || dropped[1] < 5 || dropped[3] < 5 {
-		t.Errorf("dropped tokens %v, want 1 and 3 each now and then", dropped)
-	}
+	require.Len(t, dropped, 2)
+	require.Greater(t, min(dropped[1], dropped[3]), 4, "each is dropped now and then")
 	p.CovLow, p.CovHigh = 10, 20
-	if got := mustEval(t, p, Aggregation{}, climbing()); got.Metrics.ClipFraction != 0 {
-		t.Error("no candidate, yet something was dropped")
-	}
+	require.Zero(t, mustEval(t, p, Aggregation{}, climbing()).Metrics.ClipFraction, "there is no candidate")
 	p.Ratio, p.CovLow, p.CovHigh = 1, 1, 4
 	require.Zero(t, mustEval(t, p, Aggregation{}, climbing()).Metrics.ClipFraction, "tokens at the limits are kept")
 }
@@ -51,9 +48,8 @@ func TestClipCovLeavesTokensThatPPOClipped(t *testing.T) {
 	want := mustEval(t, PPO{Low: 0.2, High: 0.2}, Aggregation{}, b)
 	got := mustEval(t, p, Aggregation{}, b)
 	near(t, "loss", got.Loss, -1.2/5, 1e-12) // only the clipped token is left
-	if want.Grad[3] != 0 || got.Metrics.ClipFraction != 3.0/5 {
-		t.Errorf("clip fraction %v, want the three candidates", got.Metrics.ClipFraction)
-	}
+	require.Zero(t, want.Grad[3])
+	require.Equal(t, 3.0/5, got.Metrics.ClipFraction, "the three candidates")
 }
 
 func TestKLCovPenalisesTheLargestCovariancesEarlierFirst(t *testing.T) {

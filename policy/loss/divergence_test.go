@@ -1,11 +1,9 @@
 package loss
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,9 +69,8 @@ func TestDivergencesHaveTheSlopesOfTheirValues(t *testing.T) {
 					checked++
 				}
 			}
-			if checked < 40 || slices.ContainsFunc(got.Grad, func(g float64) bool { return g != 0 }) {
-				t.Errorf("%d slopes away from kinks; by the written token %v", checked, got.Grad)
-			}
+			require.GreaterOrEqual(t, checked, 40, "slopes away from kinks")
+			require.Equal(t, make([]float64, len(b.Mask)), got.Grad, "by the written token")
 		})
 	}
 }
@@ -94,9 +91,7 @@ func TestDivergencesAreDistances(t *testing.T) {
 			}
 			s, u := b.Chosen[4*i:][:4], b.Teacher[4*i:][:4]
 			value := d.of(&pair{}, s, u, slope)
-			if !(value > 0) {
-				t.Errorf("%v: %v", d, value)
-			}
+			require.Positive(t, value, "%v", d)
 			near(t, "exchanged", mirror.of(&pair{}, u, s, slope), value, 1e-9)
 			near(t, "of equals", d.of(&pair{}, s, s, slope), 0, 1e-12)
 			for _, g := range slope {
@@ -122,9 +117,8 @@ func TestAdvantagesFromADivergence(t *testing.T) {
 	}
 	ppo := mustEval(t, LegacyPPO(), Aggregation{}, &want)
 	near(t, "loss", got.Loss, ppo.Loss, 1e-12)
-	if !slices.Equal(got.Grad, ppo.Grad) || slices.ContainsFunc(got.GradChosen, func(g float64) bool { return g != 0 }) {
-		t.Errorf("gradient %v, by compared tokens %v, want %v and none", got.Grad, got.GradChosen, ppo.Grad)
-	}
+	require.Equal(t, ppo.Grad, got.Grad)
+	require.Equal(t, make([]float64, len(b.Chosen)), got.GradChosen)
 }
 
 // TestWhatDivergencesRefuse names the setting or the column.
@@ -143,9 +137,8 @@ func TestWhatDivergencesRefuse(t *testing.T) {
 		"Cap = -1":                      Distill{KL: K1, Cap: -1},
 	} {
 		_, err := ModeOf(p)
-		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		require.ErrorIs(t, err, ErrSetting)
+		require.ErrorContains(t, err, want)
 	}
 	var r Result
 	b := comparedBatch(1, ok)

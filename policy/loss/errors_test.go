@@ -1,9 +1,8 @@
 package loss
 
 import (
-	"errors"
 	"math"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,9 +52,8 @@ func TestBadBatchesAreNamedByColumnRowAndPosition(t *testing.T) {
 		c.spoil(b)
 		var r Result
 		err := Eval(&r, LegacyPPO(), Aggregation{}, b)
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: got %v, want %v saying %q", c.name, err, c.want, c.says)
-		}
+		require.ErrorIs(t, err, c.want, c.name)
+		require.ErrorContains(t, err, c.says, c.name)
 	}
 }
 
@@ -174,7 +172,7 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrSetting, "%+v", p)
 	}
 	b := randomBatch(1)
-	b.Weight[indexOf(b.Mask)] = -1
+	b.Weight[slices.Index(b.Mask, true)] = -1
 	for _, p := range []Policy{GMPO{Low: 0.4, High: 0.4}, DefaultVESPO()} {
 		var r Result
 		require.ErrorIs(t, Eval(&r, p, Aggregation{}, b), ErrSetting, "a negative weight has no geometric mean: %T", p)
@@ -189,15 +187,6 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 	}
 	b.Advantage = nil
 	require.ErrorIs(t, Eval(new(Result), Reinforce{}, Aggregation{}, b), ErrMissing)
-}
-
-func indexOf(mask []bool) int {
-	for i, m := range mask {
-		if m {
-			return i
-		}
-	}
-	return -1
 }
 
 func TestAggregationsThatContradictThemselvesAreRefused(t *testing.T) {

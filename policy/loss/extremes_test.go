@@ -69,14 +69,11 @@ func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
 	near(t, "smallest ratio", m.RatioMin, down, 1e-12)
 	near(t, "largest ratio", m.RatioMax, up, 1e-12)
 	near(t, "clip fraction", m.ClipFraction, 1.0/3, 1e-12)
-	if m.Tokens != 3 || m.Rows != 2 {
-		t.Errorf("%d tokens in %d rows", m.Tokens, m.Rows)
-	}
+	require.Equal(t, []int{3, 2}, []int{m.Tokens, m.Rows})
 	seen := map[string]bool{}
 	for name, v := range m.All() {
-		if seen[name] || !floats.Finite(v) {
-			t.Errorf("%s = %v, seen before: %v", name, v, seen[name])
-		}
+		require.False(t, seen[name], name)
+		require.True(t, floats.Finite(v), name)
 		seen[name] = true
 	}
 	require.Len(t, seen, 10, "without the three of turn losses")

@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,16 +43,18 @@ func compare2026(t *testing.T, tally *golden.Tally, c golden.Case, got *Result, 
 	perToken(t, tally, c, "grad_log_prob", grad)
 }
 
+// weighted evaluates a loss with a weight for each token.
+func weighted[T Float](t *testing.T, p Policy, weights []T, b *Batch[T]) *Result {
+	t.Helper()
+	var got Result
+	require.NoError(t, EvalWeighted(&got, p, weights, b))
+	return &got
+}
+
 // sumOf evaluates a loss with weight 1 for every token.
 func sumOf[T Float](t *testing.T, p Policy, b *Batch[T]) *Result {
 	t.Helper()
-	ones := make([]T, len(b.Mask))
-	for i := range ones {
-		ones[i] = 1
-	}
-	var got Result
-	require.NoError(t, EvalWeighted(&got, p, ones, b))
-	return &got
+	return weighted(t, p, slices.Repeat([]T{1}, len(b.Mask)), b)
 }
 
 // verl2026 compares a loss in verl's aggregation.
@@ -74,13 +77,12 @@ func verlEval[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p Polic
 	for i, w := range weights {
 		narrowed[i] = T(w)
 	}
-	var got Result
-	require.NoError(t, EvalWeighted(&got, p, narrowed, b))
+	got := weighted(t, p, narrowed, b)
 	if a.Mode == SeqMeanTokenMean {
 		c.Tolerance.Abs += 1e-8 // verl adds 1e-8 to a row's count
 	}
-	compare2026(t, tally, c, &got, 1/a.scale)
-	return &got
+	compare2026(t, tally, c, got, 1/a.scale)
+	return got
 }
 
 // verlSum is an aggregation of verl.
@@ -233,11 +235,10 @@ func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	if b.Ref = sampled[T](t, c, "ref_log_prob"); coef != 0 && corrected {
 		p.KL, p.KLCoef = K3Unclamped, coef
 	}
-	var got Result
-	require.NoError(t, Eval(&got, p, a, b))
+	got := mustEval(t, p, a, b)
 	if coef != 0 && !corrected {
-		addKL(t, &got, K3Unclamped, coef, a, b)
+		addKL(t, got, K3Unclamped, coef, a, b)
 	}
 	_, full := count(b.Offsets, b.Mask)
-	compare2026(t, tally, c, &got, float64(rows)/max(1, float64(full))*number(t, c.Params, "gradient_accumulation_steps"))
+	compare2026(t, tally, c, got, float64(rows)/max(1, float64(full))*number(t, c.Params, "gradient_accumulation_steps"))
 }

@@ -105,18 +105,14 @@ func (x *compared) compare(
 	t *testing.T, tally *golden.Tally, c golden.Case, p Policy, weights []float64, temperature float64,
 ) *Result {
 	t.Helper()
-	var got Result
-	require.NoError(t, EvalWeighted(&got, p, weights, &x.batch))
+	got := weighted(t, p, weights, &x.batch)
 	scalar(t, tally, c, "loss", got.Loss)
 	if _, ok := c.Expected["grad_logits"]; ok {
 		grad := x.student.slopes(got.GradChosen, x.ids, temperature)
 		cubes(t, tally, c, "grad_logits", grad)
 	}
-	return &got
+	return got
 }
-
-// equalWeights gives all tokens a weight.
-func equalWeights(n int, w float64) []float64 { return slices.Repeat([]float64{w}, n) }
 
 func verlTopK(t *testing.T, tally *golden.Tally, c golden.Case) {
 	x := logitsOf(t, c, 1)
@@ -194,7 +190,7 @@ func gkd(t *testing.T, tally *golden.Tally, c golden.Case) {
 	p := Distill{Over: Divergence{Form: Whole, Choice: Choice{By: WholeVocabulary},
 		Alpha: optional(t, c.Params, "beta", 1)}}
 	items := optional(t, c.Params, "num_items_in_batch", max(1, float64(countTrue(x.batch.Mask))))
-	x.compare(t, tally, c, p, equalWeights(len(x.batch.Mask), 1/items), temperature)
+	x.compare(t, tally, c, p, slices.Repeat([]float64{1 / items}, len(x.batch.Mask)), temperature)
 	entropy := 0.0
 	for i, m := range x.batch.Mask {
 		for _, lp := range x.student.logProb[i*x.student.size:][:x.student.size] {
@@ -240,16 +236,13 @@ func sdftTRL(t *testing.T, tally *golden.Tally, c golden.Case) {
 			weights[i] = 1 / (rows * max(1, float64(countTrue(b.Mask[lo:hi]))))
 		}
 	}
-	got := x
 	if o.SDFTMode == "sampled_token" { // whose gradient is by the written token
-		got = &compared{student: x.student, ids: written, batch: *b}
-		var r Result
-		require.NoError(t, EvalWeighted(&r, p, weights, b))
+		r := weighted(t, p, weights, b)
 		scalar(t, tally, c, "loss", r.Loss)
-		cubes(t, tally, c, "grad_logits", got.student.slopes(r.Grad, written, 1))
+		cubes(t, tally, c, "grad_logits", x.student.slopes(r.Grad, written, 1))
 		return
 	}
-	got.compare(t, tally, c, p, weights, 1)
+	x.compare(t, tally, c, p, weights, 1)
 }
 
 func sdftTinker(t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -270,26 +263,24 @@ func sdftTinker(t *testing.T, tally *golden.Tally, c golden.Case) {
 	for i, list := range slices.Concat(top...) {
 		row, _ := locate(b.Offsets, i)
 		counted := b.Mask[i] && countTrue(b.Mask[b.Offsets[row]:i+1]) > skip
-		slots, ids, q := k, []int{}, []float64{}
+		ids, q := []int{}, []float64{}
 		for _, pair := range list {
 			if id := int(pair[0]); counted && id < size && len(ids) < k {
 				ids, q = append(ids, id), append(q, pair[1])
 			}
 		}
 		// Positions have as many compared tokens as the teacher's list has below the vocabulary's size.
+		student := vocab{x.student.logProb[i*x.student.size:][:x.student.size], x.student.size}
 		one := Batch[float64]{Offsets: []int{0, 1}, Mask: []bool{len(ids) > 0}, LogProb: []float64{0},
-			OldLogProb: []float64{0},
-			Advantage:  []float64{0}, Chosen: vocab{x.student.logProb[i*x.student.size:][:x.student.size],
-				x.student.size}.at([][]int{ids}), Teacher: q}
+			OldLogProb: []float64{0}, Advantage: []float64{0}, Chosen: student.at([][]int{ids}), Teacher: q}
 		r := &Result{}
 		if len(ids) > 0 {
 			r, positions = sumOf(t, p, &one), positions+1
 		}
 		loss += r.Loss
-		grad = append(grad, vocab{x.student.logProb[i*x.student.size:][:x.student.size], x.student.size}.slopes(r.GradChosen,
-			[][]int{ids}, 1)...)
+		grad = append(grad, student.slopes(r.GradChosen, [][]int{ids}, 1)...)
 		shift(q, logSum(q))
-		for j := range slots {
+		for j := range k {
 			id, w := 0.0, 0.0
 			if j < len(ids) {
 				id, w = float64(ids[j]), math.Exp(q[j])
@@ -297,9 +288,7 @@ func sdftTinker(t *testing.T, tally *golden.Tally, c golden.Case) {
 			targets, weights = append(targets, id), append(weights, w)
 		}
 	}
-	if want := optional(t, c.Expected, "reverse_kl_positions", float64(positions)); positions != int(want) {
-		t.Errorf("%s: %d positions, want %v", c.Name, positions, want)
-	}
+	require.EqualValues(t, optional(t, c.Expected, "reverse_kl_positions", float64(positions)), positions, c.Name)
 	scalar(t, tally, c, "loss", loss)
 	cubes(t, tally, c, "grad_logits", grad)
 	cubes(t, tally, c, "target_tokens", targets)

@@ -158,19 +158,17 @@ func litePolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 func comparePolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p Policy, maskName string) *Result {
 	t.Helper()
 	mask := input(t, c, maskName)
-	var got Result
-	err := Eval(&got, p, aggregation(t, c, mask.width()), &Batch[T]{
+	got := mustEval(t, p, aggregation(t, c, mask.width()), &Batch[T]{
 		Offsets: mask.offsets(), Mask: mask.mask(),
 		LogProb:    column[T](t, c, "log_prob"),
 		OldLogProb: column[T](t, c, "old_log_prob"),
 		Advantage:  column[T](t, c, "advantages"),
 	})
-	require.NoError(t, err)
 	scalar(t, tally, c, "pg_loss", got.Loss)
 	scalar(t, tally, c, "pg_clipfrac", got.Metrics.ClipFraction)
 	scalar(t, tally, c, "ppo_kl", got.Metrics.KL)
 	perToken(t, tally, c, "grad_log_prob", got.Grad)
-	return &got
+	return got
 }
 
 func valueCase[T Float](maskName string) func(*testing.T, *golden.Tally, golden.Case) {

@@ -56,9 +56,7 @@ func TestGradientIsTheSlopeOfTheLoss(t *testing.T) {
 				near(t, "gradient", got.Grad[i], want, 1e-4)
 				checked++
 			}
-			if checked < 20 {
-				t.Errorf("only %d tokens away from kinks", checked)
-			}
+			require.GreaterOrEqual(t, checked, 20, "tokens away from kinks")
 		})
 	}
 }
@@ -119,14 +117,10 @@ func TestCISPOHoldsTheWeightConstant(t *testing.T) {
 		near(t, "gradient", got.Grad[i], -w*b.Advantage[i]*b.Weight[i]/float64(got.Metrics.Tokens), 1e-12)
 		if w != ratio {
 			clipped++
-			if got.Grad[i] == 0 {
-				t.Errorf("token %d lost its gradient to the clip", i)
-			}
+			require.NotZero(t, got.Grad[i], "token %d", i)
 		}
 	}
-	if clipped == 0 {
-		t.Error("no token was clipped")
-	}
+	require.Positive(t, clipped)
 	near(t, "clip fraction", got.Metrics.ClipFraction, float64(clipped)/float64(got.Metrics.Tokens), 1e-12)
 }
 
@@ -138,9 +132,9 @@ func TestKLTermHasTheSlopeOfItsValue(t *testing.T) {
 			require.NoError(t, err)
 			near(t, name, got, want, 1e-6)
 			plusV, plus, err := KL(name+"+").Of(d-1, -1)
-			if err != nil || plusV != v || math.Abs(plus-d) > 1e-12 {
-				t.Errorf("%s+ at %v: value %v and slope %v (%v), want %v and %v", name, d, plusV, plus, err, v, d)
-			}
+			require.NoError(t, err)
+			require.Equal(t, v, plusV, "%s+ at %v", name, d)
+			require.InDelta(t, d, plus, 1e-12, "slope of %s+", name)
 		}
 	}
 }

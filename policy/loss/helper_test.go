@@ -147,7 +147,14 @@ func mustEval[T Float](t testing.TB, p Policy, a Aggregation, b *Batch[T]) *Resu
 
 func near(t testing.TB, what string, got, want, tol float64) {
 	t.Helper()
-	if !(math.Abs(got-want) <= tol*(1+math.Abs(want))) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
+	require.InDelta(t, want, got, tol*(1+math.Abs(want)), what)
+}
+
+// allNear compares slices number by number.
+func allNear(t testing.TB, what string, got, want []float64, tol float64) {
+	t.Helper()
+	require.Len(t, got, len(want), what)
+	for i := range want {
+		near(t, what, got[i], want[i], tol)
 	}
 }

@@ -17,9 +17,9 @@ func TestTokensThatDoNotCountAreNotRead(t *testing.T) {
 			}
 		}
 		clean := mustEval(t, p, Aggregation{Mode: SeqMeanTokenSum}, b)
-		if junk.Loss != clean.Loss || !slices.Equal(junk.Grad, clean.Grad) || junk.Metrics != clean.Metrics {
-			t.Errorf("%s: context changed the loss from %v to %v", name, junk.Loss, clean.Loss)
-		}
+		require.Equal(t, clean.Loss, junk.Loss, name)
+		require.Equal(t, clean.Grad, junk.Grad, name)
+		require.Equal(t, clean.Metrics, junk.Metrics, name)
 	}
 }
 
@@ -31,18 +31,14 @@ func TestABatchWithoutCountedTokensIsZeroAndFlagged(t *testing.T) {
 		for _, b := range []*Batch[float64]{empty, context} {
 			for _, mode := range []Mode{TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm} {
 				got := mustEval(t, p, Aggregation{Mode: mode, Width: 5}, b)
-				if !got.Empty || got.Loss != 0 || got.Metrics != (Metrics{}) {
-					t.Errorf("%s, %s: got %v, empty %v, metrics %+v", name, mode, got.Loss, got.Empty, got.Metrics)
-				}
-				if slices.ContainsFunc(got.Grad, func(g float64) bool { return g != 0 }) {
-					t.Errorf("%s, %s: gradient %v", name, mode, got.Grad)
-				}
+				require.True(t, got.Empty, "%s, %s", name, mode)
+				require.Zero(t, got.Loss, "%s, %s", name, mode)
+				require.Zero(t, got.Metrics, "%s, %s", name, mode)
+				require.True(t, slices.Equal(make([]float64, len(b.Mask)), got.Grad), "%s, %s", name, mode)
 			}
 		}
 	}
-	if mustEval(t, LegacyPPO(), Aggregation{}, randomBatch(1)).Empty {
-		t.Error("a batch with tokens is flagged empty")
-	}
+	require.False(t, mustEval(t, LegacyPPO(), Aggregation{}, randomBatch(1)).Empty)
 }
 
 // slice returns the rows [from, to) of a batch.
@@ -99,9 +95,7 @@ func TestPromptsAreAveragedAsRows(t *testing.T) {
 	}
 	apart := Aggregation{Mode: PromptMean, Prompts: []int{7, -1, 3, 7}}
 	got := mustEval(t, Reinforce{}, apart, b)
-	for i, want := range []float64{1. / 8, 0, 2. / 4, 3. / 4, 0, 4. / 8, 5. / 8, 6. / 8} {
-		near(t, "gradient", got.Grad[i], -want, 1e-15)
-	}
+	allNear(t, "gradient", got.Grad, []float64{-1. / 8, 0, -2. / 4, -3. / 4, 0, -4. / 8, -5. / 8, -6. / 8}, 1e-15)
 }
 
 func TestWidthDividesTheSum(t *testing.T) {
@@ -116,12 +110,8 @@ func TestOneTurnPerRowMakesTurnGSPOGSPO(t *testing.T) {
 	clear(b.Turn)
 	row, turn := mustEval(t, GSPO{0.05, 0.1}, Aggregation{}, b), mustEval(t, TurnGSPO{0.05, 0.1}, Aggregation{}, b)
 	near(t, "loss", turn.Loss, row.Loss, 1e-12)
-	for i := range row.Grad {
-		near(t, "gradient", turn.Grad[i], row.Grad[i], 1e-12)
-	}
-	if row.Metrics.ClipFraction == 0 || row.Metrics.ClipFraction == 1 {
-		t.Errorf("clip fraction %v tells nothing", row.Metrics.ClipFraction)
-	}
+	allNear(t, "gradient", turn.Grad, row.Grad, 1e-12)
+	require.NotContains(t, []float64{0, 1}, row.Metrics.ClipFraction)
 	near(t, "clip fraction", turn.Metrics.ClipFraction, row.Metrics.ClipFraction, 1e-12)
 }
 
@@ -134,9 +124,7 @@ func TestOneTokenPerTurnMakesTurnLossesPPO(t *testing.T) {
 	for _, p := range []Policy{TurnGSPO{0.2, 0.28}, TurnPPO{0.2, 0.28}} {
 		got := mustEval(t, p, Aggregation{}, b)
 		near(t, "loss", got.Loss, want.Loss, 1e-12)
-		for i := range got.Grad {
-			near(t, "gradient", got.Grad[i], want.Grad[i], 1e-12)
-		}
+		allNear(t, "gradient", got.Grad, want.Grad, 1e-12)
 	}
 }
 
@@ -173,9 +161,7 @@ func TestFloat32BatchesGiveTheSameUpToTheirRounding(t *testing.T) {
 		b := randomBatch(13)
 		want, got := mustEval(t, p, Aggregation{}, b), mustEval(t, p, Aggregation{}, narrow(b))
 		near(t, name, got.Loss, want.Loss, 1e-5)
-		for i := range got.Grad {
-			near(t, name+" gradient", got.Grad[i], want.Grad[i], 1e-5)
-		}
+		allNear(t, name+" gradient", got.Grad, want.Grad, 1e-5)
 	}
 }
 
@@ -207,10 +193,7 @@ func TestReusedResultsAllocateNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		run()
-		if n := testing.AllocsPerRun(20, run); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
+		require.Zero(t, testing.AllocsPerRun(20, run), name)
 	}
 	var c Corrected
 	cb := &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}
@@ -221,10 +204,7 @@ func TestReusedResultsAllocateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	correct()
-	if n := testing.AllocsPerRun(20, correct); n != 0 {
-		t.Errorf("correction: %v allocations", n)
-	}
+	require.Zero(t, testing.AllocsPerRun(20, correct))
 }
 
 func TestAReusedResultHoldsNoOldValues(t *testing.T) {
@@ -234,10 +214,10 @@ func TestAReusedResultHoldsNoOldValues(t *testing.T) {
 			b := randomBatch(seed)
 			require.NoError(t, Eval(&used, p, Aggregation{}, b))
 			fresh := mustEval(t, p, Aggregation{}, b)
-			if used.Loss != fresh.Loss || !slices.Equal(used.Grad, fresh.Grad) || used.Metrics != fresh.Metrics ||
-				!slices.Equal(used.GradChosen, fresh.GradChosen) {
-				t.Errorf("%s: a used result gives %v, a fresh one %v", name, used.Loss, fresh.Loss)
-			}
+			require.Equal(t, fresh.Loss, used.Loss, name)
+			require.Equal(t, fresh.Grad, used.Grad, name)
+			require.Equal(t, fresh.Metrics, used.Metrics, name)
+			require.True(t, slices.Equal(fresh.GradChosen, used.GradChosen), name)
 			rounded := narrow(b) // columns that are absent now
 			rounded.Weight, rounded.Sampled = nil, nil
 			fresh = mustEval(t, p, Aggregation{}, rounded)

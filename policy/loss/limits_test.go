@@ -96,9 +96,7 @@ func TestDistillationIsLocalIfItsLossIs(t *testing.T) {
 		{Distill{KL: K2}, true}, {Distill{KL: K1, Policy: LegacyPPO()}, true},
 		{Distill{KL: K1, Policy: GSPO{Low: 0.1, High: 0.1}}, false},
 	} {
-		if Local(c.loss) != c.local {
-			t.Errorf("%+v: local: %v", c.loss, !c.local)
-		}
+		require.Equal(t, c.local, Local(c.loss), "%+v", c.loss)
 	}
 	require.True(t, Sampled(Distill{KL: K1, Policy: PrimeDPPO{}}))
 	require.False(t, Sampled(Distill{KL: K2}))
@@ -168,7 +166,7 @@ func TestAWeightOfZeroDoesNotRemoveItsRow(t *testing.T) {
 	b.Offsets, b.Weight = []int{0, len(b.Mask)}, slices.Repeat([]float64{1}, len(b.Mask))
 	p, n := GMPO{Low: 0.4, High: 0.4}, float64(countTrue(b.Mask))
 	want := mustEval(t, p, Aggregation{}, b)
-	b.Weight[indexOf(b.Mask)] = 0
+	b.Weight[slices.Index(b.Mask, true)] = 0
 	got := mustEval(t, p, Aggregation{}, b)
 	near(t, "loss", got.Loss, math.Pow(1e-10, 1/n)*want.Loss, 1e-9)
 	for i, g := range got.Grad {
@@ -182,9 +180,7 @@ func TestGMPOCountsBothDirections(t *testing.T) {
 		LogProb: []float64{0.5, 0.5, 0.1, -0.5}, OldLogProb: make([]float64, 4), Advantage: []float64{3, 0, -1, -1}}
 	got := mustEval(t, GMPO{Low: 0.2, High: 0.2}, Aggregation{}, b)
 	near(t, "loss", got.Loss, -0.25*math.Exp((0.2+0+0.1-0.2)/4), 1e-12)
-	for i, want := range []float64{0, 0, got.Loss / 4, 0} {
-		near(t, "gradient", got.Grad[i], want, 1e-12)
-	}
+	allNear(t, "gradient", got.Grad, []float64{0, 0, got.Loss / 4, 0}, 1e-12)
 	near(t, "clipped", got.Metrics.ClipFraction, 0.25, 0)
 	near(t, "clipped at A < 0", got.Metrics.ClipFractionLower, 0.25, 0)
 }

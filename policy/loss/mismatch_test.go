@@ -1,10 +1,7 @@
 package loss
 
 import (
-	"errors"
 	"math"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,18 +40,16 @@ func TestWeightsAreTruncatedPerTokenOrPerRow(t *testing.T) {
 	require.Equal(t, []float32{1, 0, 1, 3, 3}, row.Weight, "row weights")
 	near(t, "share of rows truncated", row.Metrics.Truncated, 0.5, 0)
 
-	if none := correct(t, Correction{}, twoRows()); none.Weight != nil || none.Metrics.WeightMean != 0 {
-		t.Errorf("no level, yet weights %v", none.Weight)
-	}
+	none := correct(t, Correction{}, twoRows())
+	require.Nil(t, none.Weight)
+	require.Zero(t, none.Metrics.WeightMean)
 }
 
 // TestWeightsOutsideBothBoundsAreDropped where there is a lower one: the ratios of
 // tokens are 2, ½, 1 and e², those of rows 1 and e².
 func TestWeightsOutsideBothBoundsAreDropped(t *testing.T) {
 	token := correct(t, Correction{Weight: TokenLevel, Threshold: 2, Lower: 0.4999}, twoRows())
-	if want := []float32{2, 0, 0.5, 1, 0}; !slices.Equal(token.Weight, want) {
-		t.Errorf("token weights %v, want %v: what is within the bounds stays", token.Weight, want)
-	}
+	require.Equal(t, []float32{2, 0, 0.5, 1, 0}, token.Weight, "what is within the bounds stays")
 	require.Equal(t, twoRows().Mask, token.Mask, "dropped weights stay in averages")
 	token = correct(t, Correction{Weight: TokenLevel, Threshold: 3, Lower: 1}, twoRows())
 	require.Equal(t, []float32{2, 0, 0, 1, 0}, token.Weight, "token weights")
@@ -63,27 +58,22 @@ func TestWeightsOutsideBothBoundsAreDropped(t *testing.T) {
 	near(t, "effective size", token.Metrics.EffectiveSize, 3*3/(4*5.0), 1e-12)
 
 	row := correct(t, Correction{Weight: SequenceLevel, Threshold: 3, Lower: 0.5, Normalize: true}, twoRows())
-	if want := []float32{2, 0, 2, 0, 0}; !slices.Equal(row.Weight, want) {
-		t.Errorf("row weights %v, want %v: their mean is 1", row.Weight, want)
-	}
+	require.Equal(t, []float32{2, 0, 2, 0, 0}, row.Weight, "their mean is 1")
 	none := correct(t, Correction{Weight: TokenLevel, Threshold: 20, Lower: 10, Normalize: true}, twoRows())
-	if slices.Max(none.Weight) != 0 || none.Metrics.EffectiveSize != 0 || none.Metrics.NormFactor != 0 {
-		t.Errorf("all dropped: weights %v, %+v", none.Weight, none.Metrics)
-	}
+	require.Equal(t, make([]float32, 5), none.Weight, "all dropped")
+	require.Zero(t, none.Metrics.EffectiveSize+none.Metrics.NormFactor)
 }
 
 func TestBoundsAreReadInVerlsNotation(t *testing.T) {
 	for text, want := range map[string][2]float64{"2": {0, 2}, " 1e-6 ": {0, 1e-6}, "0.5_5": {0.5, 5}, "0.5_5.0": {0.5, 5},
 		"3_3": {3, 3}} {
 		lower, upper, err := ParseBounds(text)
-		if err != nil || lower != want[0] || upper != want[1] {
-			t.Errorf("%q: %v, %v, %v, want %v", text, lower, upper, err, want)
-		}
+		require.NoError(t, err, text)
+		require.Equal(t, want, [2]float64{lower, upper}, text)
 	}
 	for _, text := range []string{"", "x", "2_1", "0_1", "-1_1", "_2", "2_", "1_2_3", "NaN_2", "0.5_x"} {
-		if _, _, err := ParseBounds(text); !errors.Is(err, ErrSetting) {
-			t.Errorf("%q: got %v, want ErrSetting", text, err)
-		}
+		_, _, err := ParseBounds(text)
+		require.ErrorIs(t, err, ErrSetting, text)
 	}
 	for _, lower := range []float64{-1, 3, math.NaN(), math.Inf(1)} {
 		c := Correction{Weight: TokenLevel, Threshold: 2, Lower: lower}
@@ -127,13 +117,10 @@ func TestDivergenceOfEqualPoliciesIsZero(t *testing.T) {
 	b.Rollout = b.Trainer
 	got := correct(t, DefaultCorrection(), b)
 	m := got.Metrics
-	if m.KL != 0 || m.K3 != 0 || m.Chi2 != 0 || m.Chi2Rows != 0 || m.LogRatio != 0 || m.WeightMean != 1 ||
-		m.EffectiveSize != 1 {
-		t.Errorf("got %+v", m)
-	}
-	if m.TrainerLogPPL != m.RolloutLogPPL || m.TrainerLogPPL <= 0 {
-		t.Errorf("log perplexities %v and %v", m.TrainerLogPPL, m.RolloutLogPPL)
-	}
+	require.Equal(t, []float64{0, 0, 0, 0, 0, 1, 1},
+		[]float64{m.KL, m.K3, m.Chi2, m.Chi2Rows, m.LogRatio, m.WeightMean, m.EffectiveSize})
+	require.Equal(t, m.TrainerLogPPL, m.RolloutLogPPL)
+	require.Positive(t, m.TrainerLogPPL)
 }
 
 func TestCorrectionOfNothingIsZero(t *testing.T) {
@@ -143,22 +130,19 @@ func TestCorrectionOfNothingIsZero(t *testing.T) {
 	c.Normalize = true
 	c.Reject = []Rejection{{Over: SeqMean, Divergence: 1, Lower: 0.5, Upper: 2}}
 	got := correct(t, c, b)
-	if got.Metrics != (CorrectionMetrics{}) || slices.Max(got.Weight) != 0 || slices.Contains(got.Mask, true) {
-		t.Errorf("got %+v", got)
-	}
+	require.Zero(t, got.Metrics)
+	require.Equal(t, make([]float32, 5), got.Weight)
+	require.NotContains(t, got.Mask, true)
 }
 
 func TestRejectionsAreReadInVerlsNotation(t *testing.T) {
 	got, err := ParseRejections(" token_k1, seq_mean_k3 ,token_k1", "2")
-	want := []Rejection{{Token, 1, 0.5, 2}, {SeqMean, 3, 0, 2}}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v, want %v", got, err, want)
-	}
+	require.NoError(t, err)
+	require.Equal(t, []Rejection{{Token, 1, 0.5, 2}, {SeqMean, 3, 0, 2}}, got)
 	for _, name := range rejectionNames() {
 		r, err := ParseRejections(name, "1.5")
-		if err != nil || r[0].String() != name {
-			t.Errorf("%s reads as %v, %v", name, r, err)
-		}
+		require.NoError(t, err, name)
+		require.Equal(t, name, r[0].String())
 	}
 	for _, c := range []struct {
 		names, limits string
@@ -176,17 +160,15 @@ func TestRejectionsAreReadInVerlsNotation(t *testing.T) {
 		{"token_k3", "-1", ErrSetting},
 		{"token_k3", "NaN", ErrSetting},
 	} {
-		if _, err := ParseRejections(c.names, c.limits); !errors.Is(err, c.want) {
-			t.Errorf("%q %q: got %v, want %v", c.names, c.limits, err, c.want)
-		}
+		_, err := ParseRejections(c.names, c.limits)
+		require.ErrorIs(t, err, c.want, "%q %q", c.names, c.limits)
 	}
 	_, err = ParseRejections("token_k3", "x")
 	require.ErrorContains(t, err, "want a number")
 	_, err = ParseRejections("token_k1", "a_2")
 	require.ErrorContains(t, err, "want lower_upper")
-	if _, err := ParseRejections("seq_men_k1", "2"); err == nil || !strings.Contains(err.Error(), `"seq_mean_k1"`) {
-		t.Errorf("got %v, want a hint", err)
-	}
+	_, err = ParseRejections("seq_men_k1", "2")
+	require.ErrorContains(t, err, `"seq_mean_k1"`)
 }
 
 func TestCorrectionsOutOfRangeAreRefused(t *testing.T) {

@@ -1,8 +1,6 @@
 package loss
 
 import (
-	"errors"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -41,13 +39,10 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 		"m2po":       M2PO{PPO: PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true}, Threshold: 0.04},
 	} {
 		got, err := Builtin().New(name, o)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %#v, %v, want %#v", name, got, err, want)
-		}
+		require.NoError(t, err, name)
+		require.Equal(t, want, got, name)
 	}
-	if n := len(Builtin().Names()); n != 25 {
-		t.Errorf("%d names, the table above has 25", n)
-	}
+	require.Len(t, Builtin().Names(), 25, "as many as in the table above")
 }
 
 // TestDefaultsAreThePublishedOnes, as far as no table above has them.
@@ -110,20 +105,15 @@ func TestAnyLossCanBeMasked(t *testing.T) {
 	o, delta := DefaultOptions(), 0.5
 	o.MaskThreshold = &delta
 	got, err := Builtin().New("reinforce", o)
-	if want := (OffPolicyMask{Policy: Reinforce{}, Delta: 0.5, FromSampling: true}); err != nil || got != want {
-		t.Errorf("got %#v, %v, want %#v", got, err, want)
-	}
-	if Local(got) || !Sampled(got) {
-		t.Error("a mask of rows is local, or reads no log-probs at sampling")
-	}
+	require.NoError(t, err)
+	require.Equal(t, OffPolicyMask{Policy: Reinforce{}, Delta: 0.5, FromSampling: true}, got)
+	require.False(t, Local(got))
+	require.True(t, Sampled(got))
 	o.OPSMDelta = &delta
-	if _, err := Builtin().New("reinforce", o); !errors.Is(err, ErrSetting) {
-		t.Errorf("two masks at once: %v", err)
-	}
+	_, err = Builtin().New("reinforce", o)
+	require.ErrorIs(t, err, ErrSetting, "two masks at once")
 	r := new(Registry)
-	if err := r.Register("mine", func(Options) (Policy, error) { return onlyCompares{Reinforce{}}, nil }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Register("mine", func(Options) (Policy, error) { return onlyCompares{Reinforce{}}, nil }))
 	o.OPSMDelta = nil
 	_, err = r.New("mine", o)
 	require.ErrorContains(t, err, "an off-policy mask reads advantages")
@@ -131,9 +121,9 @@ func TestAnyLossCanBeMasked(t *testing.T) {
 	_, err = Builtin().New("luspo", o)
 	require.ErrorContains(t, err, "set use_bias_correction_kl to false")
 	o.MaskThreshold, o.OPSMDelta = nil, &delta
-	if got, err = Builtin().New("reinforce", o); err != nil || Sampled(got) {
-		t.Errorf("a mask since the update began reads log-probs at sampling (%v)", err)
-	}
+	got, err = Builtin().New("reinforce", o)
+	require.NoError(t, err)
+	require.False(t, Sampled(got), "a mask since the update began")
 }
 
 // TestAnyLossCanHaveATeacherBesideIt: loss and gradients are sums, with rollout weights and one aggregation.
@@ -154,9 +144,8 @@ func TestAnyLossCanHaveATeacherBesideIt(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err, name)
-			if !Teacher(both) || ChoiceOf(both) != ChoiceOf(teacher) || Local(both) != Local(p) || Sampled(both) != Sampled(p) {
-				t.Errorf("%s: its methods are not those of its parts", name)
-			}
+			require.Equal(t, []any{true, ChoiceOf(teacher), Local(p), Sampled(p)},
+				[]any{Teacher(both), ChoiceOf(both), Local(both), Sampled(both)}, name)
 			mode, err := ModeOf(both)
 			require.NoError(t, err)
 			b, a := randomBatch(4), Aggregation{Mode: mode}
@@ -182,9 +171,7 @@ func TestTheRegistryRefusesBeforeARunStarts(t *testing.T) {
 	for _, name := range Builtin().Names() {
 		_, err := Builtin().New(name, Options{ClipLow: -1})
 		free := slices.Contains([]string{"reinforce", "gpg", "dppo_prime", "ipo", "vespo", "ref_kl"}, name)
-		if (err == nil) != free {
-			t.Errorf("%s with a negative clip range: %v", name, err)
-		}
+		require.Equal(t, free, err == nil, "%s with a negative clip range", name)
 	}
 	_, err := Builtin().New("turn-gspo", DefaultOptions())
 	require.ErrorIs(t, err, ErrUnknown)
@@ -226,12 +213,9 @@ func TestUsersLossesAreBuiltByName(t *testing.T) {
 	require.NoError(t, err)
 	b := randomBatch(1)
 	near(t, "loss", mustEval(t, p, Aggregation{}, b).Loss, 2*mustEval(t, Reinforce{}, Aggregation{}, b).Loss, 1e-12)
-	if _, err := r.New("scaled", Options{}); !errors.Is(err, ErrSetting) {
-		t.Errorf("a builder's error is lost: %v", err)
-	}
-	for name, build := range map[string]Builder{"scaled": build, "": build, "other": nil} {
-		if err := r.Register(name, build); err == nil || errors.Is(err, ErrDuplicate) != (name == "scaled") {
-			t.Errorf("registering %q again, empty or without builder: %v", name, err)
-		}
-	}
+	_, err = r.New("scaled", Options{})
+	require.ErrorIs(t, err, ErrSetting)
+	require.ErrorIs(t, r.Register("scaled", build), ErrDuplicate)
+	require.Error(t, r.Register("", build))
+	require.Error(t, r.Register("other", nil))
 }

@@ -2,6 +2,7 @@ package loss
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"testing"
 
@@ -18,23 +19,12 @@ func recorded(t *testing.T, name string) []golden.Case {
 	require.NoError(t, err)
 	var file struct{ Cases []golden.Case }
 	require.NoError(t, json.Unmarshal(raw, &file))
-	if len(file.Cases) == 0 {
-		t.Fatalf("%s: no cases", name)
-	}
+	require.NotEmpty(t, file.Cases, name)
 	return file.Cases
 }
 
-func within(t *testing.T, what string, got, want []float64, tol golden.Tolerance) {
-	t.Helper()
-	require.Len(t, got, len(want), what)
-	for i := range want {
-		if !tol.Within(got[i], want[i]) {
-			t.Errorf("%s[%d]: got %v, want %v", what, i, got[i], want[i])
-		}
-	}
-}
-
 func TestTheOtherPolicyLossesAgreeWithVerl(t *testing.T) {
+	tally := golden.NewTally(t, "testdata/policy_losses.json")
 	for _, c := range recorded(t, "policy_losses.json") {
 		t.Run(c.Name, func(t *testing.T) {
 			var name, mode string
@@ -50,40 +40,27 @@ func TestTheOtherPolicyLossesAgreeWithVerl(t *testing.T) {
 			}
 			p, err := Builtin().New(name, o)
 			require.NoError(t, err)
-			mask := input(t, c, "response_mask")
-			b := &Batch[float64]{
-				Offsets: mask.offsets(), Mask: mask.mask(),
-				LogProb:    column[float64](t, c, "log_prob"),
-				OldLogProb: column[float64](t, c, "old_log_prob"),
-				Advantage:  column[float64](t, c, "advantages"),
-			}
-			if _, ok := c.Inputs["rollout_is_weights"]; ok {
-				b.Weight = column[float64](t, c, "rollout_is_weights")
-			}
+			b := responses[float64](t, c, "old_log_prob")
+			b.Weight = sampled[float64](t, c, "rollout_is_weights")
 			got := mustEval(t, p, Aggregation{Mode: Mode(mode)}, b)
-			want := []float64{number(t, c.Expected, "loss")}
-			have := []float64{got.Loss}
-			compare := func(field string, v float64) {
+			kl := got.Metrics.KL
+			if name == "kl_cov" {
+				kl = got.Metrics.AbsKL
+			}
+			scalar(t, tally, c, "loss", got.Loss)
+			for field, v := range map[string]float64{"pg_clipfrac": got.Metrics.ClipFraction,
+				"pg_clipfrac_lower": got.Metrics.ClipFractionLower, "ppo_kl": kl} {
 				if _, ok := c.Expected[field]; ok {
-					want, have = append(want, number(t, c.Expected, field)), append(have, v)
+					scalar(t, tally, c, field, v)
 				}
 			}
-			compare("pg_clipfrac", got.Metrics.ClipFraction)
-			compare("pg_clipfrac_lower", got.Metrics.ClipFractionLower)
-			if kl := got.Metrics.KL; name == "kl_cov" {
-				compare("ppo_kl", got.Metrics.AbsKL)
-			} else {
-				compare("ppo_kl", kl)
-			}
-			within(t, "loss and metrics", have, want, c.Tolerance)
-			var grad padded
-			golden.Need(t, c.Expected, "grad_log_prob", &grad)
-			within(t, "grad_log_prob", got.Grad, flat[float64](grad), c.Tolerance)
+			perToken(t, tally, c, "grad_log_prob", got.Grad)
 		})
 	}
 }
 
 func TestRolloutCorrectionAgreesWithVerl(t *testing.T) {
+	tally := golden.NewTally(t, "testdata/rollout_correction.json")
 	for _, c := range recorded(t, "rollout_correction.json") {
 		t.Run(c.Name, func(t *testing.T) {
 			var level, names, thresholds string
@@ -104,34 +81,18 @@ func TestRolloutCorrectionAgreesWithVerl(t *testing.T) {
 				Rollout: column[float64](t, c, "rollout_log_prob"),
 			})
 			require.NoError(t, err)
-			var weights, kept padded
-			golden.Need(t, c.Expected, "weights", &weights)
-			golden.Need(t, c.Expected, "mask", &kept)
-			var have []float64
-			for _, w := range got.Weight {
-				have = append(have, float64(w))
-			}
-			within(t, "weights", have, flat[float64](weights), c.Tolerance)
-			for i, want := range kept.mask() {
-				require.Equal(t, want, got.Mask[i], "mask[%d]", i)
-			}
-			compareCorrectionMetrics(t, c, got.Metrics)
+			golden.Floats(t, tally, "weights", got.Weight, flat[float64](expected(t, c, "weights")), c.Tolerance)
+			require.Equal(t, expected(t, c, "mask").mask(), got.Mask)
+			compareCorrectionMetrics(t, tally, c, got.Metrics)
 		})
 	}
 }
 
-func compareCorrectionMetrics(t *testing.T, c golden.Case, m CorrectionMetrics) {
+func compareCorrectionMetrics(t *testing.T, tally *golden.Tally, c golden.Case, m CorrectionMetrics) {
 	t.Helper()
-	var want map[string]float64
-	golden.Need(t, c.Expected, "metrics", &want)
-	have := map[string]float64{}
-	for name, v := range m.All() {
-		have[name] = v
-	}
-	for name, w := range want {
-		v, ok := have["rollout_corr/"+name]
-		if !ok || !c.Tolerance.Within(v, w) {
-			t.Errorf("%s: got %v (%v), want %v", name, v, ok, w)
-		}
+	have := maps.Collect(m.All())
+	for name, want := range golden.Value[map[string]float64](t, c.Expected, "metrics") {
+		require.Contains(t, have, "rollout_corr/"+name)
+		tally.Float(t, name, have["rollout_corr/"+name], want, c.Tolerance)
 	}
 }
