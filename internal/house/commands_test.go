@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
 )
 
 // small are overrides with which training takes about a second.
@@ -28,88 +30,10 @@ var small = []string{
 // smallSFT does the same for the supervised stage.
 const smallSFT = "sft.total_training_steps=1 sft.train_batch_size=1 sft.max_length=1024 sft.truncation=drop"
 
-// rules say how to run commands that cannot run unchanged. The rule with the longest
-// matching prefix applies.
-var rules = map[string]rule{
-	"vagen train": {more: strings.Join(small, " "), why: "hours, CUDA"},
-	"vagen sft":   {more: strings.Join(small, " ") + " " + smallSFT, why: "minutes, CUDA"},
-	"vagen sft run.yaml": {more: strings.Join(small, " ") + " env.config.render_mode=text sft.lessons.max_turns=1 " +
-		smallSFT, why: "minutes, CUDA"},
-	"vagen sft taught.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=64 sft.optim.lr_warmup_steps=0 " +
-		smallSFT, why: "an hour"},
-	"vagen train taught.yaml": {
-		instead: "vagen train taught.yaml --out runs/walk actor_rollout_ref.model.path=runs/walk-taught/checkpoints/step_1/actor " + strings.Join(small, " ") + " rollout_manager.n_trajectory=2 trainer.val_before_train=false trainer.test_freq=-1", why: "half an hour",
-	},
-	"vagen train lift.yaml": {instead: "vagen config check lift.yaml", why: "an hour"},
-	"vagen eval lift.yaml":  {instead: "vagen config check lift.yaml", why: "a real model, minutes"},
-	"vagen sft lake.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=8 sft.optim.lr_warmup_steps=0 " +
-		smallSFT, why: "minutes"},
-	"vagen train lake.yaml": {
-		instead: "vagen train lake.yaml --out runs/lake actor_rollout_ref.model.path=runs/lessons/checkpoints/step_1/actor " +
-			strings.Join(small, " ") + " rollout_manager.n_trajectory=2 trainer.val_before_train=false trainer.test_freq=-1",
-		why: "minutes",
-	},
-	"vagen bench":        {more: "--backend go --batch 1 --seq 64 --steps 1 --autotune ''", why: "minutes, CUDA"},
-	"vagen generate":     {more: "--backend go", why: "CUDA"},
-	"vagen model create": {more: "--shape quickstart --layers 1", makes: true, why: "540 MB"},
-	"vagen model create --shape llama-135m --hidden": {more: "--layers 1", makes: true, why: "52 MB"},
-	"vagen replay": {more: "--step 1", why: "the run here has one step"},
-	"vagen credit": {more: "--step 1 --episodes 1 --branches 2", why: "minutes, and the run here has one step"},
-	"vagen credit runs/default-seed0": {
-		instead: "vagen credit runs/p/e --step 1 --episodes 1 --branches 2 --alternatives 1",
-		why:     "the quickstart would have to train first",
-	},
-	"vagen eval":              {more: "--dry-run", why: "asks a service, plays for minutes"},
-	"vagen env show openenv":  {instead: "vagen env --help", why: "asks a server"},
-	"vagen env check openenv": {instead: "vagen env --help", why: "asks a server"},
-	"vagen serve":             {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
-	"vagen gateway":           {instead: "vagen gateway --help", why: "needs a model, and runs until it is interrupted"},
-	"vagen view":              {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
-
-	"vagen model create guesser": {instead: "vagen model create --help",
-		why: "the folder is not the last argument"},
-	"vagen sft sft.train_files=[examples/agent/lessons.jsonl]": {instead: "vagen sft --help", why: "minutes"},
-	"python examples/agent/agent.py":                           {instead: "vagen version", why: "needs the SDK of OpenAI"},
-
-	"vagen bisect runs/p/e":  {instead: "vagen bisect runs/p/e runs/p/e", why: "there is one run here"},
-	"vagen model fetch":      {instead: "vagen model fetch --help", why: "needs the network"},
-	"vagen train guess.yaml": {instead: "vagen config check guess.yaml", why: "needs the service"},
-
-	"vagen train --preset lite_ppo data.train_files": {
-		more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
-	"vagen judge eval testdata/judge/labelled.json --base-url": {instead: "vagen judge eval --help",
-		why: "asks a service"},
-	"vagen judge eval testdata/judge/labelled.json --limit 1": {instead: "vagen judge eval --help",
-		why: "no statement has a score"},
-	"vagen judge eval testdata/judge/labelled.json --config": {instead: "vagen judge eval --help",
-		why: "asks a service"},
-
-	"curl -s --create-dirs": {instead: "vagen serve --help", why: "needs the service"},
-	"openenv validate":      {instead: "vagen serve --help", why: "needs the package openenv"},
-
-	"VLLM_SERVER_DEV_MODE=1": {instead: "vagen config explain rollout.engine", why: "needs vLLM"},
-	"vllm bench serve":       {instead: "vagen config explain rollout.engine", why: "needs vLLM"},
-	"python -m sglang":       {instead: "vagen config explain rollout.engine", why: "needs SGLang"},
-	"VAGEN_ENGINE=":          {instead: "vagen config explain rollout.engine", why: "needs a server"},
-
-	"VAGEN_TEST_BACKEND=cuda": {instead: "go list ./policy/vlm/...", why: "needs a GPU"},
-	"VAGEN_QUEUE=":            {instead: "go list ./train/queue", why: "minutes"},
-	"mpirun":                  {instead: "vagen config explain model.num_nodes", why: "needs MPI, which .ci/mpi installs"},
-	"srun":                    {instead: "vagen config explain model.num_nodes", why: "needs Slurm"},
-	"go build -tags mpi":      {instead: "go list ./cmd/vagen", why: "needs MPI, which .ci/mpi installs"},
-	"vagen worker":            {instead: "vagen worker --help", why: "waits for a trainer"},
-
-	// Its own test trains with it.
-	"programs quickstart": {more: "-h", why: "minutes, CUDA"},
-	"go test ./...":       {instead: "go list ./...", why: "would run this test again"},
-}
-
+// rule is how to run a command: testdata/commands.yaml has all of them, and explains the fields.
 type rule struct {
-	more    string // arguments added to the command; the last of a flag or key holds
-	instead string // command to run instead
-	serves  bool   // runs until it is interrupted
-	makes   bool   // the last argument is a folder that must not exist
-	why     string // reason why the command is not run
+	More, Instead, Why string
+	Serves, Makes      bool
 }
 
 // numbers are replaced in benchmarks: those that differ in nothing else are the same command with the numbers of their
@@ -122,7 +46,7 @@ func TestTheDocumentsRun(t *testing.T) {
 	t.Parallel()
 	vagen(t)
 	programs(t)
-	files := examples(t)
+	files, rules := examples(t), golden.Table[map[string]rule](t, "commands.yaml")
 	for _, d := range documents(t) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
@@ -143,7 +67,7 @@ func TestTheDocumentsRun(t *testing.T) {
 					for _, line := range commands(b.text) {
 						same := numbers.ReplaceAllString(line, "1")
 						if !ran[same] || !strings.HasPrefix(line, "vagen bench ") {
-							shell(t, dir, line)
+							shell(t, rules, dir, line)
 						}
 						ran[same] = true
 					}
@@ -188,7 +112,7 @@ func commands(text string) []string {
 }
 
 // shell runs a command according to its rule.
-func shell(t *testing.T, dir, line string) {
+func shell(t *testing.T, rules map[string]rule, dir, line string) {
 	if _, test, ok := strings.Cut(line, "go test "); ok {
 		packagesExist(t, line, append([]string{"go", "test"}, strings.Fields(test)...))
 	}
@@ -202,22 +126,23 @@ func shell(t *testing.T, dir, line string) {
 	}
 	require.True(t, longest != "" || regexp.MustCompile(`^(vagen|go|cat) `).MatchString(line),
 		"%q: no rule says how to run it", line)
-	if strings.HasPrefix(line, "go ") || strings.HasPrefix(r.instead, "go ") {
+	if strings.HasPrefix(line, "go ") || strings.HasPrefix(r.Instead, "go ") {
 		dir = root
 	}
-	if r.makes {
+	if r.Makes {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, line[strings.LastIndex(line, " ")+1:])))
 	}
-	if r.instead != "" {
-		line = r.instead
-	} else if r.more != "" {
-		line += " " + r.more
+	if r.Instead != "" {
+		line = r.Instead
+	} else if r.More != "" {
+		line += " " + r.More
 	}
+	line = strings.NewReplacer("SMALL_SFT", smallSFT, "SMALL", strings.Join(small, " ")).Replace(line)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", line)
 	cmd.Dir = dir
-	if !r.serves {
+	if !r.Serves {
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s\n%s", line, out)
 		return

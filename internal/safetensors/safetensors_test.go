@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
 )
 
 // both runs a test with and without a memory map.
@@ -101,56 +103,18 @@ func TestFloat32ReusesItsDestination(t *testing.T) {
 }
 
 func TestOpenReportsWhatIsWrong(t *testing.T) {
-	tensor := func(dtype, shape, offsets string) string {
-		return fmt.Sprintf(`{"a":{"dtype":%q,"shape":%s,"data_offsets":%s}}`, dtype, shape, offsets)
+	type refused struct {
+		Name, Header string
+		Data         int
+		Want         []string
 	}
-	cases := []struct {
-		name, header string
-		data         int
-		want         []string
-	}{
-		{"unknown dtype", tensor("F7", "[1]", "[0,4]"), 4, []string{`"a"`, `unknown dtype "F7"`}},
-		{"negative dimension", tensor("F32", "[-1]", "[0,4]"), 4, []string{"shape", "-1"}},
-		{"fraction", tensor("F32", "[1.5]", "[0,4]"), 4, []string{"1.5"}},
-		{"exponent", tensor("F32", "[1e0]", "[0,4]"), 4, []string{"1e0"}},
-		{"huge dimension", tensor("F32", "[9223372036854775808]", "[0,4]"), 4, []string{"9223372036854775808"}},
-		{"product overflows", tensor("F32", "[4294967296,4294967296]", "[0,4]"), 4, []string{"size overflows int64"}},
-		{"overflow behind a zero", tensor("F32", "[0,4294967296,4294967296]", "[0,0]"), 0, []string{"size overflows int64"}},
-		{"size contradicts shape", tensor("F32", "[2]", "[0,4]"), 4, []string{"needs 8 bytes, has 4"}},
-		{"reversed offsets", tensor("F32", "[1]", "[4,0]"), 4, []string{"[4, 0) outside"}},
-		{"beyond the data", tensor("F32", "[2]", "[0,8]"), 4, []string{"outside the 4 bytes"}},
-		{"many beyond the data", `{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[3],"data_offsets":[2,5]},"c":{"dtype":"U8","shape":[4],"data_offsets":[5,9]}}`, 4,
-			[]string{`4 bytes of data, but 2 of 3 tensors, from "b" on, end beyond them, the last at byte 9: the file is truncated`}},
-		{"gap at the start", tensor("U8", "[1]", "[3,4]"), 4, []string{"gap of 3 bytes"}},
-		{"rest at the end", tensor("U8", "[1]", "[0,1]"), 4, []string{"3 bytes of data after the last tensor"}},
-		{"no tensors but data", `{}`, 4, []string{"4 bytes of data"}},
-		{"overlap", `{"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}`, 4,
-			[]string{`"b" overlaps "a"`}},
-		{"inside another", `{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 4,
-			[]string{`"b" overlaps "a"`}},
-		{"same name twice", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 2,
-			[]string{`"a" is repeated`}},
-		{"same field twice", `{"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1,
-			[]string{`"dtype" is repeated`}},
-		{"field missing", `{"a":{"dtype":"U8","shape":[1]}}`, 1, []string{"needs dtype, shape and data_offsets"}},
-		{"field unknown", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"stride":[1]}}`, 1,
-			[]string{`unknown key "stride"`}},
-		{"three offsets", tensor("U8", "[1]", "[0,1,2]"), 1, []string{"3 numbers"}},
-		{"metadata not a string", `{"__metadata__":{"format":1}}`, 0, []string{`"format"`, "want a string"}},
-		{"an array", `[]`, 0, []string{`found "["`}},
-		{"deep nesting", `{"a":` + strings.Repeat("[", 1e6), 0, []string{`found "["`}},
-		{"cut short", `{"a":{"dtype":"U8"`, 0, []string{"unexpected EOF"}},
-		{"text after", `{}{}`, 0, []string{"after the end of the JSON object"}},
-		{"not UTF-8", "{\"\xff\":1}", 0, []string{"UTF-8"}},
-		{"several at once", `{"a":{"dtype":"F7","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[5],"data_offsets":[2,3]}}`, 4,
-			[]string{`unknown dtype "F7"`, "needs 5 bytes", "gap of 1 bytes", "after the last tensor"}},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := Open(save(t, "bad.safetensors", file(c.header, make([]byte, c.data))))
+	for _, c := range append(golden.Table[[]refused](t, "headers.yaml"),
+		refused{"deep nesting", `{"a":` + strings.Repeat("[", 1e6), 0, []string{`found "["`}},
+		refused{"not UTF-8", "{\"\xff\":1}", 0, []string{"UTF-8"}}) {
+		t.Run(c.Name, func(t *testing.T) {
+			_, err := Open(save(t, "bad.safetensors", file(c.Header, make([]byte, c.Data))))
 			require.ErrorIs(t, err, ErrFormat)
-			require.ErrorContains(t, err, "bad.safetensors")
-			for _, want := range c.want {
+			for _, want := range append(c.Want, "bad.safetensors") {
 				require.ErrorContains(t, err, want)
 			}
 		})

@@ -2,15 +2,12 @@ package chat
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"vagen/policy"
 )
 
 // Every request below is estimated at 4+4 prompt tokens and 20 of the response,
@@ -38,7 +35,7 @@ func TestTheBudgetIsNeverExceeded(t *testing.T) {
 				book := &logbook{latency: func(n int) time.Duration { return time.Duration(n*7%5) * time.Second }, body: cheap}
 				o.Transport = book
 				m := newModel(t, o)
-				out, err := m.Generate(context.Background(), many(10), short)
+				out, err := asks(m, many(10)...)
 				require.Len(t, book.starts, c.want, "budget %v, %d at once", c.budget, concurrency)
 				require.LessOrEqual(t, m.Usage().Cost, o.Budget)
 				require.InDelta(t, float64(c.want)*13e-6, m.Usage().Cost, 1e-15) // only rounding
@@ -111,7 +108,7 @@ func TestEstimatesFollowTheCountOfTheService(t *testing.T) {
 		o.Transport = tripper(reply(200, said(OpenAI, "ok", "stop", 1000, 10)))
 		m := newModel(t, o)
 		one(t, m, prompt(1, user("a")))
-		_, err := m.Generate(context.Background(), []policy.Prompt{prompt(1, user("b"))}, short)
+		_, err := asks(m, prompt(1, user("b")))
 		if fits {
 			require.NoError(t, err)
 			continue
@@ -129,11 +126,11 @@ func TestEstimatesKnowCacheAndReasoning(t *testing.T) {
 	o.Budget = 35.9e-6 // 8 tokens of prompt at 2, 20 of response at 1
 	o.Transport = tripper(reply(200, `{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}],
 		"usage":{"prompt_tokens":8,"completion_tokens":12,"completion_tokens_details":{"reasoning_tokens":9}}}`))
-	_, err := newModel(t, o).Generate(context.Background(), many(1), short)
+	_, err := asks(newModel(t, o), many(1)...)
 	require.ErrorIs(t, err, ErrBudget)
 	o.Budget = 36.1e-6
 	m := newModel(t, o)
-	_, err = m.Generate(context.Background(), many(1), short)
+	_, err = asks(m, many(1)...)
 	require.NoError(t, err)
 	require.Equal(t, int64(11), m.chats[1].tokens)
 }

@@ -20,11 +20,9 @@ import (
 )
 
 func TestPromptsThatBreakTheContractAreRefused(t *testing.T) {
-	m := newModel(t, func() Options {
-		o := options(t, OpenAI, "http://test")
-		o.Transport = tripper(ok)
-		return o
-	}())
+	o := options(t, OpenAI, "http://test")
+	o.Transport = tripper(ok)
+	m := newModel(t, o)
 	one(t, m, prompt(1, system("be"), user("hi")))
 	for want, p := range map[string]policy.Prompt{
 		"message 0: a system message can only open": prompt(1, system("again"), user("hi")),
@@ -37,10 +35,10 @@ func TestPromptsThatBreakTheContractAreRefused(t *testing.T) {
 		"the response may have -1 tokens": {Conversation: 2, Messages: []policy.Message{user("hi")},
 			MaxTokens: -1},
 	} {
-		_, err := m.Generate(context.Background(), []policy.Prompt{prompt(9, user("fine")), p}, short)
+		_, err := asks(m, prompt(9, user("fine")), p)
 		require.ErrorContains(t, err, "chat: prompt 1: "+want)
 	}
-	_, err := m.Generate(context.Background(), []policy.Prompt{prompt(2, user("a")), prompt(2, user("b"))}, short)
+	_, err := asks(m, prompt(2, user("a")), prompt(2, user("b")))
 	require.ErrorContains(t, err, "prompts 0 and 1 continue the same conversation, 2")
 	require.Len(t, m.chats, 1)
 	require.Equal(t, int64(1), m.Usage().Requests)
@@ -54,11 +52,10 @@ func TestBadMessagesAffectOnlyTheirConversation(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	o.Transport = tripper(ok)
 	m := newModel(t, o)
-	out, err := m.Generate(context.Background(), []policy.Prompt{
+	out, err := asks(m,
 		prompt(1, user("<image> and <image>", painted(red))), prompt(2, user(" \n")), prompt(3, user("<image>", nil)),
 		prompt(4, user("<image>", image.NewRGBA(image.Rect(3, 3, 3, 9)))), prompt(5, user("<image>", (*image.RGBA)(nil))),
-		prompt(6, user("<image>", &image.RGBA{Stride: 8, Rect: image.Rect(0, 0, 2, 2)})), prompt(7, user("fine")),
-	}, short)
+		prompt(6, user("<image>", &image.RGBA{Stride: 8, Rect: image.Rect(0, 0, 2, 2)})), prompt(7, user("fine")))
 	require.NoError(t, err)
 	for i, want := range []string{"the text has 2 image marks, but there are 1 images", "the message is empty",
 		"image 0: the image is empty", "image 0: the image is empty",
@@ -89,7 +86,7 @@ func TestFailuresLeaveConversationsAsTheyWere(t *testing.T) {
 	one(t, m, prompt(1, user("first")))
 	second := prompt(1, user("second"))
 	require.ErrorIs(t, one(t, m, second).Err, ErrServer)
-	_, err := m.Generate(context.Background(), []policy.Prompt{second}, short)
+	_, err := asks(m, second)
 	require.ErrorIs(t, err, ErrKey)
 	require.Equal(t, "answer 3", one(t, m, second).Text)
 	calls := server.all()
@@ -109,7 +106,7 @@ func TestConversationsInUseAreNotShared(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	var m *Model
 	o.Transport = tripper(func(*http.Request) (*http.Response, error) {
-		_, err := m.Generate(context.Background(), []policy.Prompt{prompt(1, user("me too"))}, short)
+		_, err := asks(m, prompt(1, user("me too")))
 		if err == nil {
 			return nil, errors.New("two calls work on one conversation")
 		}
@@ -132,7 +129,7 @@ func TestForgottenConversationsDoNotAffectLaterOnes(t *testing.T) {
 			return response(200, fine(OpenAI, "new")), nil
 		}
 		m.Forget(1)
-		_, err := m.Generate(context.Background(), []policy.Prompt{prompt(1, user("new"))}, short)
+		_, err := asks(m, prompt(1, user("new")))
 		return response(400, ""), err
 	})
 	m = newModel(t, o)
@@ -142,9 +139,7 @@ func TestForgottenConversationsDoNotAffectLaterOnes(t *testing.T) {
 
 // TestStopStringsOfAPromptCutItsAnswer: those of an agent's request, which must not fail the call for all others.
 func TestStopStringsOfAPromptCutItsAnswer(t *testing.T) {
-	server := record(t, func(n int, w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, fine(OpenAI, "one END two STOP"))
-	})
+	server := saying(t, OpenAI, func(int) string { return "one END two STOP" })
 	m := newModel(t, options(t, OpenAI, server.URL))
 	q := prompt(1, user("hi"))
 	q.StopStrings = []string{"STOP", "END", "none"}
@@ -158,9 +153,7 @@ func TestStopStringsOfAPromptCutItsAnswer(t *testing.T) {
 // TestMessagesHaveTheFormThatAPIsAccept checks what the golden requests do not include:
 // examples, pictures in system messages, blank text around pictures, blank responses.
 func TestMessagesHaveTheFormThatAPIsAccept(t *testing.T) {
-	server := record(t, func(n int, w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, fine(Anthropic, []string{" ", "done"}[n]))
-	})
+	server := saying(t, Anthropic, func(n int) string { return []string{" ", "done"}[n] })
 	m := newModel(t, options(t, Anthropic, server.URL))
 	c := one(t, m, prompt(1, system("Rules."), system("A map: <image>", painted(red)), system("More rules."),
 		user("\n<image>\n", painted(blue)), policy.Message{Role: policy.Assistant},

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"image/png"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,9 +24,7 @@ import (
 func TestRequestsHaveTheFormOfTheAPI(t *testing.T) {
 	for _, api := range []API{OpenAI, Anthropic, Gemini} {
 		t.Run(string(api), func(t *testing.T) {
-			server := record(t, func(n int, w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, fine(api, fmt.Sprintf("<answer>%d & more</answer>", n)))
-			})
+			server := saying(t, api, func(n int) string { return fmt.Sprintf("<answer>%d & more</answer>", n) })
 			o := options(t, api, server.URL)
 			o.Stop = []string{"</end>"}
 			o.LogProbs = api != Anthropic
@@ -166,9 +163,7 @@ func TestPublicAddresses(t *testing.T) {
 // options.
 func TestOtherAddressesGetNoKeyUnlessOneIsNamed(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", testKey)
-	server := record(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, fine(OpenAI, "ok"))
-	})
+	server := saying(t, OpenAI, func(int) string { return "ok" })
 	o := DefaultOptions(OpenAI, "m")
 	o.BaseURL = server.URL
 	one(t, newModel(t, o), prompt(1, user("hi")))

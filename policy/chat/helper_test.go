@@ -59,6 +59,11 @@ type recorder struct {
 	calls []call
 }
 
+// saying is a server that answers each request with a text.
+func saying(t *testing.T, api API, text func(n int) string) *recorder {
+	return record(t, func(n int, w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, fine(api, text(n))) })
+}
+
 func record(t *testing.T, reply func(n int, w http.ResponseWriter, r *http.Request)) *recorder {
 	t.Helper()
 	rec := &recorder{}
@@ -131,10 +136,15 @@ func prompt(key uint64, messages ...policy.Message) policy.Prompt {
 
 var short = policy.Sampling{MaxTokens: 20}
 
+// asks asks for short completions.
+func asks(m *Model, prompts ...policy.Prompt) ([]policy.Completion, error) {
+	return m.Generate(context.Background(), prompts, short)
+}
+
 // one asks for a single completion.
 func one(t *testing.T, m *Model, p policy.Prompt) policy.Completion {
 	t.Helper()
-	out, err := m.Generate(context.Background(), []policy.Prompt{p}, short)
+	out, err := asks(m, p)
 	require.NoError(t, err)
 	require.Len(t, out, 1)
 	return out[0]

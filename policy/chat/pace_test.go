@@ -59,17 +59,16 @@ func (l *logbook) first() bool {
 	return len(l.starts) == 1
 }
 
-// most is the largest sum of weights within any window.
-func (l *logbook) most(weight func(i int) int) int {
-	top := 0
+// most is the largest number of requests within any window.
+func (l *logbook) most() (top int) {
 	for i, from := range l.starts {
-		sum := 0
-		for k, at := range l.starts[i:] {
+		n := 0
+		for _, at := range l.starts[i:] {
 			if at.Sub(from) < window {
-				sum += weight(i + k)
+				n++
 			}
 		}
-		top = max(top, sum)
+		top = max(top, n)
 	}
 	return top
 }
@@ -82,14 +81,25 @@ func TestNoMinuteHoldsMoreRequestsThanAllowed(t *testing.T) {
 			body: func(int) string { return fine(OpenAI, "ok") }}
 		o.Transport = book
 		begin := time.Now()
-		_, err := newModel(t, o).Generate(context.Background(), many(40), short)
+		_, err := asks(newModel(t, o), many(40)...)
 		require.NoError(t, err)
 		require.Len(t, book.starts, 40)
-		require.Equal(t, 7, book.most(func(int) int { return 1 }))
+		require.Equal(t, 7, book.most())
 		require.Equal(t, 3, book.top, "requests at once")
 		// 40 requests need five full windows before the last five of them.
 		require.Equal(t, 5*time.Minute, book.starts[35].Sub(begin), "the limit is reached")
 	})
+}
+
+// paced asks questions of a service that gives one answer after a delay, and returns when it was asked.
+func paced(t *testing.T, o Options, questions int, answer string, latency time.Duration) (book *logbook) {
+	synctest.Test(t, func(t *testing.T) {
+		book = &logbook{latency: func(int) time.Duration { return latency }, body: func(int) string { return answer }}
+		o.Transport = book
+		_, err := asks(newModel(t, o), many(questions)...)
+		require.NoError(t, err)
+	})
+	return book
 }
 
 func TestNoMinuteHoldsMoreTokensThanAllowed(t *testing.T) {
@@ -97,52 +107,23 @@ func TestNoMinuteHoldsMoreTokensThanAllowed(t *testing.T) {
 	o.TokensPerMinute, o.Concurrency = 100, 100
 	// The estimate of each is 4+4+20 tokens; three of them fit into a minute. The
 	// service counts 50, from the next request on.
-	synctest.Test(t, func(t *testing.T) {
-		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string {
-			return said(OpenAI, "ok", "stop", 40, 10)
-		}}
-		o.Transport = book
-		_, err := newModel(t, o).Generate(context.Background(), many(9), short)
-		require.NoError(t, err)
-		first := book.starts[0]
-		var at []int
-		for _, s := range book.starts {
-			at = append(at, int(s.Sub(first).Seconds()))
-		}
-		// The first three start because of their estimates and have 150 tokens.
-		// When all have left the window, the same happens again.
-		require.Equal(t, []int{0, 0, 0, 60, 60, 60, 120, 120, 120}, at)
-	})
+	var at []int
+	book := paced(t, o, 9, said(OpenAI, "ok", "stop", 40, 10), time.Second)
+	for _, s := range book.starts {
+		at = append(at, int(s.Sub(book.starts[0]).Seconds()))
+	}
+	// The first three start because of their estimates and have 150 tokens.
+	// When all have left the window, the same happens again.
+	require.Equal(t, []int{0, 0, 0, 60, 60, 60, 120, 120, 120}, at)
 	o.Concurrency = 1
-	synctest.Test(t, func(t *testing.T) {
-		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string {
-			return said(OpenAI, "ok", "stop", 8, 2)
-		}}
-		o.Transport = book
-		_, err := newModel(t, o).Generate(context.Background(), many(20), short)
-		require.NoError(t, err)
-		// Ten tokens each: eight have gone and the ninth's 28 make 108.
-		require.Equal(t, 8, book.most(func(int) int { return 1 }))
-	})
+	// Ten tokens each: eight have gone and the ninth's 28 make 108.
+	require.Equal(t, 8, paced(t, o, 20, said(OpenAI, "ok", "stop", 8, 2), time.Second).most())
 	// Requests that wait for tokens start at once when the service counts fewer.
 	o.TokensPerMinute, o.Concurrency = 50, 2
-	synctest.Test(t, func(t *testing.T) {
-		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string {
-			return said(OpenAI, "ok", "stop", 8, 2)
-		}}
-		o.Transport = book
-		_, err := newModel(t, o).Generate(context.Background(), many(2), short)
-		require.NoError(t, err)
-		require.Equal(t, time.Second, book.starts[1].Sub(book.starts[0]))
-	})
+	book = paced(t, o, 2, said(OpenAI, "ok", "stop", 8, 2), time.Second)
+	require.Equal(t, time.Second, book.starts[1].Sub(book.starts[0]))
 	o.TokensPerMinute = 5
-	synctest.Test(t, func(t *testing.T) {
-		book := &logbook{latency: func(int) time.Duration { return 0 }, body: func(int) string { return fine(OpenAI, "ok") }}
-		o.Transport = book
-		_, err := newModel(t, o).Generate(context.Background(), many(3), short)
-		require.NoError(t, err)
-		require.Equal(t, 1, book.most(func(int) int { return 1 }), "a request above the limit runs alone")
-	})
+	require.Equal(t, 1, paced(t, o, 3, fine(OpenAI, "ok"), 0).most(), "a request above the limit runs alone")
 }
 
 // TestOrderDoesNotDependOnConcurrency: the answers arrive in any order.
@@ -166,7 +147,7 @@ func TestOrderDoesNotDependOnConcurrency(t *testing.T) {
 				return response(200, fine(OpenAI, fmt.Sprint(sum))), nil
 			})
 			m := newModel(t, o)
-			got, err := m.Generate(context.Background(), many(50), short)
+			got, err := asks(m, many(50)...)
 			require.NoError(t, err)
 			if want == nil {
 				want = got

@@ -9,64 +9,30 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/golden"
 	"vagen/policy"
 )
 
+// read is an answer of testdata/answers.yaml, and what is read from it.
+type read struct {
+	Name                           string
+	API                            API
+	Body, Text, Reasoning, Refusal string
+	Stop                           policy.Stop
+	LogProbs                       []float32
+	Used                           *struct{ Prompt, Completion, CacheRead, CacheWrite, Image, Reasoning int64 }
+}
+
 func TestAnswersAreRead(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		api  API
-		body string
-		want answer
-	}{
-		{"openai", OpenAI, `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop","logprobs":{"content":[
-			{"token":"h","logprob":-0.5},{"token":"i","logprob":1e-7}]}}],"usage":{"prompt_tokens":12,"completion_tokens":3,
-			"prompt_tokens_details":{"cached_tokens":4,"image_tokens":6},"completion_tokens_details":{"reasoning_tokens":2}}}`,
-			answer{text: "hi", stop: policy.StopEnd, logProbs: []float32{-0.5, 0}, counted: true,
-				used: tokens{prompt: 12, completion: 3, cacheRead: 4, image: 6, reasoning: 2}}},
-		{"openai length", OpenAI, said(OpenAI, "cut", "length", 1, 2),
-			answer{text: "cut", stop: policy.StopLength, counted: true, used: tokens{prompt: 1, completion: 2}}},
-		{"openai filter", OpenAI, said(OpenAI, "", "content_filter", 1, 0),
-			answer{stop: policy.StopFilter, refusal: "content filter", counted: true, used: tokens{prompt: 1}}},
-		{"openai refusal", OpenAI, `{"choices":[{"message":{"content":null,"refusal":"No."},"finish_reason":"stop"}]}`,
-			answer{text: "No.", stop: policy.StopFilter, refusal: "refusal"}},
-		{"parts", OpenAI, `{"choices":[{"message":{"content":[{"type":"thinking","text":"hm"},{"type":"text","text":"a"},{"type":"text","text":"b"}]},"finish_reason":null}]}`,
-			answer{text: "ab", reasoning: "hm", stop: policy.StopEnd}},
-		{"together", OpenAI, `{"choices":[{"message":{"content":"x"},"finish_reason":"eos","logprobs":{"tokens":["x"],"token_logprobs":[-2]}}],"usage":null}`,
-			answer{text: "x", stop: policy.StopEnd, logProbs: []float32{-2}}},
-		{"broken usage is no reason to lose the answer", OpenAI,
-			`{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":-3}}`,
-			answer{text: "x", stop: policy.StopEnd}},
-		{"log-probs with a hole are none", OpenAI,
-			`{"choices":[{"message":{"content":"x"},"finish_reason":"stop","logprobs":{"content":[{"logprob":-1},{}]}}]}`,
-			answer{text: "x", stop: policy.StopEnd}},
-		{"anthropic", Anthropic, `{"content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"a"},{"type":"text","text":"b"}],"stop_reason":"stop_sequence",
-			"usage":{"input_tokens":5,"output_tokens":7,"cache_read_input_tokens":100,"cache_creation_input_tokens":20}}`,
-			answer{text: "ab", reasoning: "hm", stop: policy.StopEnd, counted: true,
-				used: tokens{prompt: 125, completion: 7, cacheRead: 100, cacheWrite: 20}}},
-		{"anthropic length", Anthropic, said(Anthropic, "cut", "max_tokens", 1, 2),
-			answer{text: "cut", stop: policy.StopLength, counted: true, used: tokens{prompt: 1, completion: 2}}},
-		{"anthropic window", Anthropic, said(Anthropic, "cut", "model_context_window_exceeded", 1, 2),
-			answer{text: "cut", stop: policy.StopLength, counted: true, used: tokens{prompt: 1, completion: 2}}},
-		{"anthropic refusal", Anthropic, `{"content":[],"stop_reason":"refusal"}`,
-			answer{stop: policy.StopFilter, refusal: "refusal"}},
-		{"gemini", Gemini, `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"text":"a"},{"text":"b"}]},"finishReason":"STOP",
-			"logprobsResult":{"chosenCandidates":[{"token":"a","logProbability":-0.25}]}}],"usageMetadata":{"promptTokenCount":300,"candidatesTokenCount":2,
-			"thoughtsTokenCount":9,"cachedContentTokenCount":50,"promptTokensDetails":[{"modality":"TEXT","tokenCount":42},{"modality":"IMAGE","tokenCount":258}]}}`,
-			answer{text: "ab", reasoning: "hm", stop: policy.StopEnd, logProbs: []float32{-0.25}, counted: true,
-				used: tokens{prompt: 300, completion: 11, cacheRead: 50, image: 258, reasoning: 9}}},
-		{"gemini length", Gemini, said(Gemini, "cut", "MAX_TOKENS", 1, 2),
-			answer{text: "cut", stop: policy.StopLength, counted: true, used: tokens{prompt: 1, completion: 2}}},
-		{"gemini safety", Gemini, said(Gemini, "par", "SAFETY", 1, 2),
-			answer{text: "par", stop: policy.StopFilter, refusal: "SAFETY", counted: true,
-				used: tokens{prompt: 1, completion: 2}}},
-		{"gemini blocked", Gemini, `{"promptFeedback":{"blockReason":"OTHER"},"usageMetadata":{"promptTokenCount":8}}`,
-			answer{stop: policy.StopFilter, refusal: "prompt: OTHER", counted: true, used: tokens{prompt: 8}}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, err := providers[c.api].parse([]byte(c.body))
+	for _, c := range golden.Table[[]read](t, "answers.yaml") {
+		want := answer{text: c.Text, reasoning: c.Reasoning, refusal: c.Refusal, stop: c.Stop, logProbs: c.LogProbs}
+		if u := c.Used; u != nil {
+			want.counted, want.used = true, tokens{u.Prompt, u.Completion, u.CacheRead, u.CacheWrite, u.Image, u.Reasoning}
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			got, err := providers[c.API].parse([]byte(c.Body))
 			require.NoError(t, err)
-			require.Equal(t, c.want, *got)
+			require.Equal(t, want, *got)
 		})
 	}
 }
@@ -94,58 +60,18 @@ var fieldsSent = []string{"temperature", "max_tokens", "thinking"}
 
 // TestFailuresAreClassified compares verdicts on error bodies, as services send them.
 func TestFailuresAreClassified(t *testing.T) {
-	const conversation, everyone, again = 0, 1, 2
-	for _, c := range []struct {
-		name   string
-		status int
-		body   string
-		err    error
-		what   int
-	}{
-		{"openai context", 400, `{"error":{"message":"Too long.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, policy.ErrNoRoom, conversation},
-		{"vllm context", 400, `{"object":"error","message":"This model's maximum context length is 8192 tokens. However, you requested 8203 tokens (7691 in the messages, 512 in the completion).","type":"BadRequestError","param":null,"code":400}`, policy.ErrNoRoom, conversation},
-		{"vllm context, named field", 400,
-			`{"error":{"message":"max_tokens must be at least 1, got -3.","type":"BadRequestError","param":"max_tokens","code":400}}`, policy.ErrNoRoom, conversation},
-		{"sglang context", 400, `{"object":"error","message":"The input (9000 tokens) is longer than the model's context length (8192 tokens).","type":"BadRequest","code":400}`, policy.ErrNoRoom, conversation},
-		{"together context", 422, "{\"error\":{\"message\":\"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 5000\",\"type\":\"invalid_request_error\"}}", policy.ErrNoRoom, conversation},
-		{"openrouter context", 400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"prompt is too long: 9 tokens > 8 maximum\"}}","provider_name":"X"}}}`, policy.ErrNoRoom, conversation},
-		{"anthropic context", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 208656 tokens > 200000 maximum"}}`, policy.ErrNoRoom, conversation},
-		{"anthropic context with response", 400,
-			"{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"input length and `max_tokens` exceed context limit: 1 + 2 > 2\"}}", policy.ErrNoRoom, conversation},
-		{"anthropic size", 413, `{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`, policy.ErrNoRoom, conversation},
-		{"gemini context", 400, `{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}`, policy.ErrNoRoom, conversation},
-
-		{"openai key", 401, `{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}`, ErrKey, everyone},
-		{"gemini key", 400, `{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`, ErrKey, everyone},
-		{"permission", 403, `{"type":"error","error":{"type":"permission_error","message":"no"}}`, ErrKey, everyone},
-		{"model", 404, `{"error":{"message":"The model does not exist","code":"model_not_found"}}`, ErrModel, everyone},
-		{"openrouter model", 400, `{"error":{"message":"foo is not a valid model ID","code":400}}`, ErrModel, everyone},
-		{"no such page", 404, `<html>not here</html>`, ErrModel, everyone},
-		{"openai quota", 429, `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`, ErrQuota, everyone},
-		{"openrouter quota", 402, `{"error":{"message":"Insufficient credits","code":402}}`, ErrQuota, everyone},
-		{"anthropic quota", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}`, ErrQuota, everyone},
-		{"openai setting", 400, `{"error":{"message":"Unsupported value","param":"temperature","code":"unsupported_value"}}`,
-			ErrSetting, everyone},
-		{"anthropic setting", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"thinking.budget_tokens: too small"}}`, ErrSetting, everyone},
-		{"gemini setting", 400, `[{"error":{"code":400,"message":"Invalid JSON payload received. Unknown name \"minP\"","status":"INVALID_ARGUMENT"}}]`, ErrSetting, everyone},
-		{"redirect", 308, ``, ErrUnreachable, everyone},
-
-		{"moderation", 403, `{"error":{"code":403,"message":"flagged","metadata":{"reasons":["violence"],"flagged_input":"x"}}}`, ErrRefused, conversation},
-		{"content policy", 400, `{"error":{"message":"no","code":"content_policy_violation"}}`, ErrRefused, conversation},
-		{"other", 400, `{"error":{"message":"messages.0: bad image"}}`, ErrRequest, conversation},
-		{"fastapi", 422, `{"detail":[{"loc":["body","messages"],"msg":"field required"}]}`, ErrRequest, conversation},
-		{"teapot", 418, `short and stout`, ErrRequest, conversation},
-		{"informal success", 204, ``, ErrResponse, conversation},
-
-		{"rate", 429, `{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`, ErrBusy, again},
-		{"timeout", 408, ``, ErrServer, again},
-		{"conflict", 409, ``, ErrServer, again},
-		{"server", 500, `oops`, ErrServer, again},
-		{"overloaded", 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, ErrServer, again},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, verdict{c.err, c.what == again, c.what == everyone},
-				classify(c.status, explain([]byte(c.body)), fieldsSent))
+	errs := map[string]error{"ErrNoRoom": policy.ErrNoRoom, "ErrKey": ErrKey, "ErrModel": ErrModel, "ErrQuota": ErrQuota,
+		"ErrSetting": ErrSetting, "ErrUnreachable": ErrUnreachable, "ErrRefused": ErrRefused, "ErrRequest": ErrRequest,
+		"ErrResponse": ErrResponse, "ErrBusy": ErrBusy, "ErrServer": ErrServer}
+	for _, c := range golden.Table[[]struct {
+		Name               string
+		Status             int
+		Body, Is, Concerns string
+	}](t, "failures.yaml") {
+		t.Run(c.Name, func(t *testing.T) {
+			require.Contains(t, errs, c.Is)
+			require.Equal(t, verdict{errs[c.Is], c.Concerns == "none", c.Concerns == "all"},
+				classify(c.Status, explain([]byte(c.Body)), fieldsSent))
 		})
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"vagen/policy"
 )
 
 // Reasoning in a field of its own is kept, whatever the service calls it, also without an
@@ -28,10 +26,8 @@ func TestReasoningApartFromTheAnswerIsKept(t *testing.T) {
 	})
 	m := newModel(t, options(t, OpenAI, rec.URL))
 	for i := range messages {
-		prompt := policy.Prompt{Conversation: 1, Messages: []policy.Message{{Role: policy.User, Text: "on"}}}
-		out, err := m.Generate(t.Context(), []policy.Prompt{prompt}, policy.Sampling{MaxTokens: 9})
-		require.NoError(t, err)
-		require.NoError(t, out[0].Err)
+		c := one(t, m, prompt(1, user("on")))
+		require.NoError(t, c.Err)
 		text, reasoning := "Up", "hm"
 		switch i {
 		case 5, 6:
@@ -39,7 +35,7 @@ func TestReasoningApartFromTheAnswerIsKept(t *testing.T) {
 		case 7:
 			reasoning = ""
 		}
-		require.Equal(t, []string{text, reasoning}, []string{out[0].Text, out[0].Reasoning}, messages[i])
+		require.Equal(t, []string{text, reasoning}, []string{c.Text, c.Reasoning}, messages[i])
 	}
 	require.NotContains(t, fmt.Sprint(rec.all()), "hm")
 }
@@ -47,16 +43,11 @@ func TestReasoningApartFromTheAnswerIsKept(t *testing.T) {
 // What a server's template opens and its answers leave out is put in front of them.
 func TestWhatAServersTemplateOpensIsPutBack(t *testing.T) {
 	answers := []string{"go</think>Up", "<think> go</think>Up", ""}
-	rec := record(t, func(n int, w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, said(OpenAI, answers[n], "stop", 1, 1))
-	})
+	rec := saying(t, OpenAI, func(n int) string { return answers[n] })
 	o := options(t, OpenAI, rec.URL)
 	o.Opened = "<think>\n"
 	m := newModel(t, o)
 	for _, want := range []string{"<think>\ngo</think>Up", "<think> go</think>Up", "<think>\n"} {
-		prompt := policy.Prompt{Conversation: 1, Messages: []policy.Message{{Role: policy.User, Text: "on"}}}
-		out, err := m.Generate(t.Context(), []policy.Prompt{prompt}, policy.Sampling{MaxTokens: 9})
-		require.NoError(t, err)
-		require.Equal(t, want, out[0].Text)
+		require.Equal(t, want, one(t, m, prompt(1, user("on"))).Text)
 	}
 }

@@ -158,7 +158,7 @@ func TestFinalStatusesAreNotRetried(t *testing.T) {
 		o.Retries = 3
 		synctest.Test(t, func(t *testing.T) {
 			times := script(&o, reply(status, `{"error":{"message":"no"}}`))
-			out, err := newModel(t, o).Generate(context.Background(), []policy.Prompt{prompt(1, user("hi"))}, short)
+			out, err := asks(newModel(t, o), prompt(1, user("hi")))
 			if err == nil {
 				err = out[0].Err
 			}
@@ -209,7 +209,7 @@ func TestFailuresOfACallAndOfAConversation(t *testing.T) {
 		o := options(t, OpenAI, server.URL)
 		o.Concurrency = 1
 		m := newModel(t, o)
-		out, err := m.Generate(context.Background(), three, short)
+		out, err := asks(m, three...)
 		if c.all {
 			require.ErrorIs(t, err, c.want)
 			require.Nil(t, out)
@@ -255,7 +255,7 @@ func TestNetworkFailuresAreRetried(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			times := script(&o, c.fail)
 			m := newModel(t, o)
-			out, err := m.Generate(context.Background(), []policy.Prompt{prompt(1, user("hi"))}, short)
+			out, err := asks(m, prompt(1, user("hi")))
 			if c.want == ErrLost {
 				require.NoError(t, err)
 				err = out[0].Err

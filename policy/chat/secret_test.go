@@ -2,7 +2,6 @@ package chat
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"vagen/policy"
 )
 
 // TestKeysAreNeverShown has a service send the key back in every way it can:
@@ -48,7 +45,7 @@ func TestKeysAreNeverShown(t *testing.T) {
 		o.Transport = tripper(answer)
 		o.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		m := newModel(t, o)
-		out, err := m.Generate(context.Background(), []policy.Prompt{prompt(1, user("hi"))}, short)
+		out, err := asks(m, prompt(1, user("hi")))
 		o.Log.Info("all", "model", m, "options", o, "usage", m.Usage(), "err", err)
 		var shown strings.Builder
 		for _, v := range []any{m, &o, o, err, out, m.Usage()} {
@@ -133,7 +130,7 @@ func TestMissingKeysAreNamedWhenTheServiceRequiresOne(t *testing.T) {
 	})
 	o := DefaultOptions(OpenAI, "m")
 	o.BaseURL = server.URL
-	_, err := newModel(t, o).Generate(context.Background(), []policy.Prompt{prompt(1, user("hi"))}, short)
+	_, err := asks(newModel(t, o), prompt(1, user("hi")))
 	require.ErrorIs(t, err, ErrKey)
 	require.ErrorContains(t, err, "no key was sent, see Options.KeyEnv. Unauthorized")
 }
