@@ -132,12 +132,12 @@ func shell(t *testing.T, rules map[string]rule, dir, line string) {
 	if r.Makes {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, line[strings.LastIndex(line, " ")+1:])))
 	}
+	overrides := strings.NewReplacer("SMALL_SFT", smallSFT, "SMALL", strings.Join(small, " "))
 	if r.Instead != "" {
-		line = r.Instead
+		line = overrides.Replace(r.Instead)
 	} else if r.More != "" {
-		line += " " + r.More
+		line += " " + overrides.Replace(r.More)
 	}
-	line = strings.NewReplacer("SMALL_SFT", smallSFT, "SMALL", strings.Join(small, " ")).Replace(line)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", line)
