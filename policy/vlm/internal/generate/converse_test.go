@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -203,6 +204,7 @@ func TestMessagesThatTheModelCannotReadFailAlone(t *testing.T) {
 			{Conversation: 2, Messages: Say("left")}}, policy.Sampling{MaxTokens: 2})
 		require.NoError(t, err)
 		require.ErrorIs(t, out[0].Err, policy.ErrMessages, family)
+		require.Equal(t, family == model.Llama, strings.Contains(out[0].Err.Error(), "no vision tower"))
 		require.NoError(t, out[1].Err, family)
 	}
 }

@@ -168,16 +168,6 @@ func TestBadPromptsAffectOnlyTheirConversation(t *testing.T) {
 	}
 }
 
-func TestTextModelsRefuseImages(t *testing.T) {
-	m := New(t, model.Qwen3, Options{})
-	got, err := m.Generate(t.Context(), Asks(), policy.Sampling{MaxTokens: 3})
-	require.NoError(t, err)
-	require.NoError(t, got[0].Err)
-	require.ErrorContains(t, got[1].Err, "no vision tower")
-	require.NoError(t, got[2].Err)
-	require.ErrorContains(t, got[3].Err, "no vision tower")
-}
-
 func TestBadCallsAreRefused(t *testing.T) {
 	m := New(t, model.Qwen2, Options{})
 	_, err := m.Generate(t.Context(), Asks()[:1], policy.Sampling{TopK: -2, MaxTokens: 1})

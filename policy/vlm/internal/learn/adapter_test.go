@@ -27,8 +27,8 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 		m := New(t, family, o)
 		rows, want := m.FourRows(t)
 		before := Read(t, m.Sets.Actor.Weights)
-		first, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
-		require.NoError(t, err)
+		both := policy.ScoreRequest{LogProbs: true, Reference: true}
+		first := scored(t, m, &rows, want, both)
 		require.Equal(t, first.Reference, first.LogProbs, "a new adapter adds nothing")
 		m.Train(t, 2)
 		for _, name := range changed(before, Read(t, m.Sets.Actor.Weights)) {
@@ -44,8 +44,7 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 			}
 		}
 		require.Equal(t, trained, m.Sets.Actor.Size(), "frozen parameters are not counted")
-		after, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
-		require.NoError(t, err)
+		after := scored(t, m, &rows, want, both)
 		require.Equal(t, first.Reference, after.Reference)
 		require.NotEqual(t, first.LogProbs, after.LogProbs)
 	}
@@ -66,9 +65,7 @@ func TestAdaptedModelsWriteWhatTheyScore(t *testing.T) {
 
 func logProbsOf(t *testing.T, m *Model, rows policy.Rows, want []bool) []float32 {
 	t.Helper()
-	s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
-	require.NoError(t, err)
-	return s.LogProbs
+	return scored(t, m, &rows, want, policy.ScoreRequest{LogProbs: true}).LogProbs
 }
 
 // A critic on the same base is not exported.

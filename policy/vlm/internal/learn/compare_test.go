@@ -98,8 +98,7 @@ func predicted(t *testing.T, m *Model) (b *policy.Batch, state map[string]string
 	o.Rate = 0.01
 	p := loss.Distill{Over: d, Cap: 2}
 	for _, l := range []loss.Policy{p, ownDistill{p}} {
-		_, err := m.Update(t.Context(), b, policy.Objective{Policy: l, Temperature: 0.7}, o)
-		require.NoError(t, err)
+		update(t, m, b, policy.Objective{Policy: l, Temperature: 0.7}, o)
 	}
 	return b, m.StateOf(t)
 }

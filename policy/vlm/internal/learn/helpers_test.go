@@ -57,6 +57,22 @@ func pick(rows policy.Rows, index ...int) (out policy.Rows, place []int) {
 	return out, place
 }
 
+// update takes a step.
+func update(t testing.TB, m *Model, b *policy.Batch, o policy.Objective, opt policy.Optimizer) policy.Stats {
+	t.Helper()
+	s, err := m.Update(t.Context(), b, o, opt)
+	require.NoError(t, err)
+	return s
+}
+
+// scored scores rows at a temperature of 1.
+func scored(t testing.TB, m *Model, rows *policy.Rows, want []bool, what policy.ScoreRequest) *policy.Scores {
+	t.Helper()
+	s, err := m.Score(t.Context(), rows, want, what, 1)
+	require.NoError(t, err)
+	return s
+}
+
 // changed lists the weights that differ.
 func changed(before, after map[string][]float32) []string {
 	var out []string

@@ -45,8 +45,7 @@ func live(t testing.TB, m *Model, round int, out *lived) {
 	rows, written, logProbs := played.Rows(keys)
 	what := policy.ScoreRequest{LogProbs: true, Entropy: true, Values: m.Sets.CriticOptions.Kind != learn.NoCritic,
 		Reference: m.Sets.Reference}
-	scores, err := m.Score(t.Context(), &rows, written, what, 1)
-	require.NoError(t, err)
+	scores := scored(t, m, &rows, written, what)
 	out.Scores = append(out.Scores, scores)
 	n := len(rows.Tokens)
 	b := &policy.Batch{Rows: rows, Weight: Evenly(written), Advantages: make([]float32, n), OldLogProbs: logProbs,
@@ -90,15 +89,13 @@ func liveSteps(t testing.TB, m *Model, b *policy.Batch, what policy.ScoreRequest
 			out.Stats = append(out.Stats, stats)
 			continue
 		}
-		stats, err := m.Update(t.Context(), b, aim, opt)
-		require.NoError(t, err)
+		stats := update(t, m, b, aim, opt)
 		require.False(t, stats.Skipped)
 		out.Stats = append(out.Stats, stats)
 	}
 	opt.MaxGradNorm = 1e-9 // reached by any gradient
 	before := m.StateOf(t)
-	stats, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2}}, opt)
-	require.NoError(t, err)
+	stats := update(t, m, b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2}}, opt)
 	require.True(t, stats.Skipped)
 	require.Equal(t, before, m.StateOf(t))
 	out.Stats = append(out.Stats, stats)

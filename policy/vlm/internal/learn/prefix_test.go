@@ -65,8 +65,8 @@ func TestSharedPromptsChangeNoNumber(t *testing.T) {
 		}
 		require.Less(t, 4*positions(t, shared, b), 3*positions(t, apart, b), family)
 		want := learn.NonZero(len(b.Tokens), b.Weight)
-		expected := columnsOf(score(t, apart, b.Rows, want))
-		for name, got := range columnsOf(score(t, shared, b.Rows, want)) {
+		expected := columnsOf(scored(t, apart, &b.Rows, want, everything))
+		for name, got := range columnsOf(scored(t, shared, &b.Rows, want, everything)) {
 			RequireNear(t, expected[name], got, Drift, string(family)+": "+name)
 		}
 		b.OldLogProbs, b.Reference = expected["log-probs"], slices.Clone(expected["reference"])

@@ -44,12 +44,10 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 			if m.Sets.CriticOptions.Kind != learn.NoCritic {
 				aim.ValueCoef, aim.ValueClip = 0.5, 0.2
 			}
-			_, err := m.Update(t.Context(), b, aim, policy.DefaultOptimizer())
-			require.NoError(t, err)
+			update(t, m, b, aim, policy.DefaultOptimizer())
 			require.Empty(t, m.Dev.Unused(), "%s of %s", name, family)
 			count := m.Dev.Executables()
-			_, err = m.Update(t.Context(), b, aim, policy.DefaultOptimizer())
-			require.NoError(t, err)
+			update(t, m, b, aim, policy.DefaultOptimizer())
 			require.Equal(t, count, m.Dev.Executables(), "%s of %s: the first step has compiled all", name, family)
 		}
 	}

@@ -17,13 +17,6 @@ import (
 
 var everything = policy.ScoreRequest{LogProbs: true, Reference: true, Values: true, Entropy: true}
 
-func score(t *testing.T, m *Model, rows policy.Rows, want []bool) *policy.Scores {
-	t.Helper()
-	s, err := m.Score(t.Context(), &rows, want, everything, 1)
-	require.NoError(t, err)
-	return s
-}
-
 // columnsOf lists the numbers of all kinds.
 func columnsOf(s *policy.Scores) map[string][]float32 {
 	return map[string][]float32{"log-probs": s.LogProbs, "reference": s.Reference, "values": s.Values,
@@ -37,7 +30,7 @@ func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama} {
 		m := New(t, family, Options{Critic: learn.SeparateCritic, Reference: true})
 		rows, want := m.FourRows(t)
-		whole := columnsOf(score(t, m, rows, want))
+		whole := columnsOf(scored(t, m, &rows, want, everything))
 		check := func(what string, index ...int) {
 			t.Helper()
 			some, place := pick(rows, index...)
@@ -45,7 +38,7 @@ func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 			for i, at := range place {
 				marks[i] = want[at]
 			}
-			for name, got := range columnsOf(score(t, m, some, marks)) {
+			for name, got := range columnsOf(scored(t, m, &some, marks, everything)) {
 				var expected []float32
 				for _, at := range place {
 					expected = append(expected, whole[name][at])
@@ -70,16 +63,14 @@ func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Reference: true})
 	rows, want := m.FourRows(t)
-	all := columnsOf(score(t, m, rows, want))
+	all := columnsOf(scored(t, m, &rows, want, everything))
 	for i := range want {
 		want[i] = i%3 == 0 // first tokens of rows among them
 	}
 	for name, what := range map[string]policy.ScoreRequest{
 		"log-probs": {LogProbs: true}, "reference": {Reference: true}, "values": {Values: true}, "entropies": {Entropy: true},
 	} {
-		got, err := m.Score(t.Context(), &rows, want, what, 1)
-		require.NoError(t, err)
-		for other, x := range columnsOf(got) {
+		for other, x := range columnsOf(scored(t, m, &rows, want, what)) {
 			if other != name {
 				require.Nil(t, x, "%s when %s were asked for", other, name)
 				continue
@@ -98,9 +89,7 @@ func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 			RequireNear(t, expected, x, Drift, name)
 		}
 	}
-	got, err := m.Score(t.Context(), &rows, make([]bool, len(want)), everything, 1)
-	require.NoError(t, err)
-	for name, x := range columnsOf(got) {
+	for name, x := range columnsOf(scored(t, m, &rows, make([]bool, len(want)), everything)) {
 		require.Equal(t, make([]float32, len(want)), x, name)
 	}
 }
@@ -108,11 +97,8 @@ func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 func TestReferenceStaysThePolicyThatWasOpened(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Reference: true})
 	rows, want := m.FourRows(t)
-	both := policy.ScoreRequest{LogProbs: true, Reference: true}
 	scores := func() *policy.Scores {
-		s, err := m.Score(t.Context(), &rows, want, both, 1)
-		require.NoError(t, err)
-		return s
+		return scored(t, m, &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true})
 	}
 	first := scores()
 	require.Equal(t, first.LogProbs, first.Reference)
@@ -131,9 +117,7 @@ func TestNewCriticsStartFromThePolicy(t *testing.T) {
 	values := func(o Options) []float32 {
 		m := Open(t, dir, o)
 		rows, want := m.FourRows(t)
-		s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{Values: true}, 1)
-		require.NoError(t, err)
-		return s.Values
+		return scored(t, m, &rows, want, policy.ScoreRequest{Values: true}).Values
 	}
 	separate := values(Options{Critic: learn.SeparateCritic, Seed: 4})
 	require.NotEqual(t, make([]float32, len(separate)), separate)
@@ -170,16 +154,13 @@ func TestBFloat16ComputesTheSameModelCoarsely(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	m := Open(t, dir, Options{})
 	rows, want := m.FourRows(t)
-	exact, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
-	require.NoError(t, err)
-	coarse, err := Open(t, dir, Options{BFloat16: true}).Score(t.Context(), &rows, want,
-		policy.ScoreRequest{LogProbs: true}, 1)
-	require.NoError(t, err)
-	require.NotEqual(t, exact.LogProbs, coarse.LogProbs)
-	RequireNear(t, exact.LogProbs, coarse.LogProbs, 0.5, "log-prob")
+	exact := logProbsOf(t, m, rows, want)
+	coarse := logProbsOf(t, Open(t, dir, Options{BFloat16: true}), rows, want)
+	require.NotEqual(t, exact, coarse)
+	RequireNear(t, exact, coarse, 0.5, "log-prob")
 	var off float64
-	for i := range exact.LogProbs {
-		off += math.Abs(float64(exact.LogProbs[i]-coarse.LogProbs[i])) / float64(len(want))
+	for i := range exact {
+		off += math.Abs(float64(exact[i]-coarse[i])) / float64(len(want))
 	}
 	require.Less(t, off, 0.05)
 }

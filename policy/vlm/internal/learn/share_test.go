@@ -135,9 +135,7 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{LoRA: Adapters(), Critic: learn.SeparateCritic, Reference: true})
 	rows, want := m.FourRows(t)
 	scores := func() *policy.Scores {
-		s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
-		require.NoError(t, err)
-		return s
+		return scored(t, m, &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true})
 	}
 	m.Imitate(t, rows, want, 1e-2)
 	first := scores()

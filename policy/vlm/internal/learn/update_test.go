@@ -15,19 +15,6 @@ import (
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
-func TestImitationLearnsItsRows(t *testing.T) {
-	m := New(t, model.Qwen25VL, Options{})
-	rows, want := m.FourRows(t)
-	first := m.Imitate(t, rows, want, 1e-2)
-	require.Equal(t, len(want), first.Tokens)
-	last := first
-	for range 30 {
-		last = m.Imitate(t, rows, want, 1e-2)
-	}
-	require.Less(t, last.PolicyLoss, first.PolicyLoss/2)
-	require.Less(t, last.Entropy, first.Entropy)
-}
-
 // The gradient of a batch is the sum over its micro-batches, for any division into them
 // and any choice of activations to recompute.
 func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
@@ -163,8 +150,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	o := policy.Objective{CriticOnly: true, ValueCoef: 1, Temperature: 1}
 	var losses []float64
 	for range 25 {
-		s, err := m.Update(t.Context(), b, o, opt)
-		require.NoError(t, err)
+		s := update(t, m, b, o, opt)
 		require.Zero(t, s.GradNorm)
 		losses = append(losses, s.ValueLoss)
 	}
@@ -173,9 +159,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	require.Nil(t, m.Sets.Actor.Adam)
 
 	critic := Read(t, m.Sets.Critic.Weights)
-	_, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2,
-		Clamp: true}}, opt)
-	require.NoError(t, err)
+	update(t, m, b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
 	require.Equal(t, critic, Read(t, m.Sets.Critic.Weights), "and ValueCoef 0 leaves the critic")
 	require.NotEqual(t, before, Read(t, m.Sets.Actor.Weights))
 }
@@ -186,8 +170,7 @@ func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 	m := New(t, model.Qwen2, Options{Critic: learn.SeparateCritic})
 	b := playedBatch(t, m.Parts)
 	mask := learn.NonZero(len(b.Tokens), b.ValueWeight)
-	s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{Values: true}, 1)
-	require.NoError(t, err)
+	s := scored(t, m, &b.Rows, mask, policy.ScoreRequest{Values: true})
 	weights, err := loss.Aggregation{Mode: loss.TokenMean}.Weights(nil, b.Offsets, mask)
 	require.NoError(t, err)
 	for i, w := range weights {
@@ -211,52 +194,13 @@ func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 	requireGradients(t, unclipped, clipped)
 }
 
-func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
-	m := New(t, model.Qwen2, Options{})
-	b := playedBatch(t, m.Parts)
-	clear(b.Advantages)
-	opt := policy.DefaultOptimizer()
-	opt.Rate = 3e-3
-	var entropies []float64
-	for range 10 {
-		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Clamp: true}, EntropyCoef: 1},
-			opt)
-		require.NoError(t, err)
-		entropies = append(entropies, s.Entropy)
-	}
-	require.Greater(t, entropies[9], entropies[0]+0.05)
-}
-
-// Without advantage, KL and entropy there is no gradient: AdamW reduces to p − η·λ·p.
-// If XLA fuses that, the last bit of a float32 may differ.
-func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
-	for _, decay := range []float64{0, 0.1} {
-		m := New(t, model.Qwen25VL, Options{})
-		b := playedBatch(t, m.Parts)
-		clear(b.Advantages)
-		before := Read(t, m.Sets.Actor.Weights)
-		opt := policy.DefaultOptimizer()
-		opt.Rate, opt.WeightDecay = 0.5, decay
-		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2,
-			Clamp: true}}, opt)
-		require.NoError(t, err)
-		require.Zero(t, s.GradNorm)
-		for name, after := range Read(t, m.Sets.Actor.Weights) {
-			for i, x := range before[name] {
-				require.InDelta(t, (1-0.5*decay)*float64(x), after[i], 2e-7*math.Abs(float64(x)), name)
-			}
-		}
-	}
-}
-
 func TestSkippedStepsChangeNothing(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
 	b := playedBatch(t, m.Parts)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate = 1e-2, 1e-2
-	_, err := m.Update(t.Context(), b, o, opt)
-	require.NoError(t, err)
+	update(t, m, b, o, opt)
 	state := func() []map[string][]float32 {
 		var out []map[string][]float32
 		for _, l := range []*learn.Learner{m.Sets.Actor, m.Sets.Critic} {
@@ -267,8 +211,7 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 	before := state()
 	skip := func(b *policy.Batch, opt policy.Optimizer) policy.Stats {
 		t.Helper()
-		s, err := m.Update(t.Context(), b, o, opt)
-		require.NoError(t, err)
+		s := update(t, m, b, o, opt)
 		require.True(t, s.Skipped)
 		require.Equal(t, before, state())
 		require.Equal(t, []int{1, 1}, []int{m.Sets.Actor.Adam.Steps, m.Sets.Critic.Adam.Steps})
@@ -295,16 +238,12 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 	alone := *b
 	alone.Weight = noWeight.Weight
 	actor := Read(t, m.Sets.Actor.Weights)
-	s, err = m.Update(t.Context(), &alone, o, opt)
-	require.NoError(t, err)
-	require.False(t, s.Skipped)
+	require.False(t, update(t, m, &alone, o, opt).Skipped)
 	require.Equal(t, actor, Read(t, m.Sets.Actor.Weights))
 	require.Equal(t, 2, m.Sets.Critic.Adam.Steps)
 
 	// A repeated call performs the step.
-	s, err = m.Update(t.Context(), b, o, opt)
-	require.NoError(t, err)
-	require.False(t, s.Skipped)
+	require.False(t, update(t, m, b, o, opt).Skipped)
 	require.NotEqual(t, before, state())
 }
 
@@ -315,8 +254,7 @@ func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	free, _, s := gradientsOf(t, m.Parts, b, o)
 	clip := still
 	clip.GradClip = s.GradNorm / 4
-	after, err := m.Update(t.Context(), b, o, clip)
-	require.NoError(t, err)
+	after := update(t, m, b, o, clip)
 	require.InEpsilon(t, s.GradNorm, after.GradNorm, 1e-6, "it is reported before clipping")
 	var squares float64
 	for name, x := range Read(t, m.Sets.Actor.Adam.M) {

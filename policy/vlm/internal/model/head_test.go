@@ -5,9 +5,6 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
-
-	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/devicetest"
 )
 
 const headEps = 1e-5
@@ -117,14 +114,4 @@ func TestGradientsOfHeads(t *testing.T) {
 		}
 	}
 	onEach(t, pairs)
-}
-
-func TestLogitsAreNotDividedByTheTemperature(t *testing.T) {
-	c := newHeadCase(true, false)
-	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		in := append([]operand{c.x}, c.weights...)
-		got := run(t, d, in, func(in []*Node) []*Node { return []*Node{c.head.Logits(c.head.Weights(in[1:]), in[0])} })
-		y := plainRMSNorm(c.x.f, c.weights[0].f, headEps)
-		requireClose(t, "logits", got[0], plainLinear(y, c.weights[1].f, nil, 5), absTolerance, relTolerance)
-	})
 }

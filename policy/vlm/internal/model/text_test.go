@@ -73,23 +73,6 @@ func TestGradientsOfEmbedding(t *testing.T) {
 	})
 }
 
-func TestEmbeddingGradientsAccumulate(t *testing.T) {
-	r := newSource(51)
-	table, dx, acc := r.normal(0, 1, 4, 2), r.normal(0, 1, 3, 2), r.normal(0, 1, 4, 2)
-	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		got := run(t, d, []operand{table, ints([]int32{2, 2, 0}), dx, acc}, func(in []*Node) []*Node {
-			sum, _ := EmbedBackward(in[0], in[1], nil, nil, in[2], in[3])
-			return []*Node{sum}
-		})
-		want := append([]float64{}, acc.f...)
-		for k := range 2 {
-			want[4+k] += dx.f[k] + dx.f[2+k]
-			want[k] += dx.f[4+k]
-		}
-		requireClose(t, "sum", got[0], want, 1e-6, 0)
-	})
-}
-
 // plainAngles is the definition: frequency i turns with the position that its
 // section names.
 func plainAngles(c *Text, pos []int32) (cos, sin []float64) {
