@@ -193,25 +193,19 @@ func TestAnAdapterIsANewNameForEachVersion(t *testing.T) {
 // TestPublishEndsWithItsContext although a probe is loading weights on the server, which may take
 // ten minutes.
 func TestPublishEndsWithItsContext(t *testing.T) {
-	c, all, _ := stubs(t, VLLM, 1)
 	loading, release := make(chan struct{}), make(chan struct{})
 	var calls atomic.Int32
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/collective_rpc" && calls.Add(1) == 2 {
-			close(loading)
-			<-release
-		}
-		all[0].ServeHTTP(w, r)
-	}))
-	defer h.Close()
-	o := testOptions(VLLM, h.URL)
-	o.Mixed = MixedKeep
-	f, err := Open(t.Context(), c, o)
-	require.NoError(t, err)
-	defer f.Close()
+	f, s := behind(t, VLLM, func(o *Options) { o.Mixed = MixedKeep },
+		func(_ *enginestub.Stub, _ http.ResponseWriter, path string) bool {
+			if path == "/collective_rpc" && calls.Add(1) == 2 {
+				close(loading)
+				<-release
+			}
+			return false
+		})
 	defer close(release)
 	require.NoError(t, f.Publish(t.Context(), Version{Name: "w1", Path: "/w/1"}))
-	all[0].SetVersion("foreign")
+	s.SetVersion("foreign")
 	require.NoError(t, ask(t, NewPolicy(f), opening(1, "x"))[0].Err)
 	<-loading // the probe
 	ctx, cancel := context.WithCancel(t.Context())
@@ -224,19 +218,14 @@ func TestPublishEndsWithItsContext(t *testing.T) {
 // TestCallsThatWaitForEachOtherEndWithTheirContexts: responses and scores wait until weights are published, and
 // publishing until responses have ended.
 func TestCallsThatWaitForEachOtherEndWithTheirContexts(t *testing.T) {
-	c, all, _ := stubs(t, VLLM, 1)
 	loading, release := make(chan struct{}), make(chan struct{})
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/collective_rpc" {
+	f, s := behind(t, VLLM, nil, func(_ *enginestub.Stub, _ http.ResponseWriter, path string) bool {
+		if path == "/collective_rpc" {
 			close(loading)
 			<-release
 		}
-		all[0].ServeHTTP(w, r)
-	}))
-	defer h.Close()
-	f, err := Open(t.Context(), c, testOptions(VLLM, h.URL))
-	require.NoError(t, err)
-	defer f.Close()
+		return false
+	})
 	published := make(chan error)
 	go func() { published <- f.Publish(t.Context(), Version{Name: "w1", Path: "/w/1"}) }()
 	<-loading
@@ -244,7 +233,7 @@ func TestCallsThatWaitForEachOtherEndWithTheirContexts(t *testing.T) {
 	reason := errors.New("enough")
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(reason)
-	_, err = p.Generate(ended, repeat(2), policy.Sampling{MaxTokens: 4})
+	_, err := p.Generate(ended, repeat(2), policy.Sampling{MaxTokens: 4})
 	require.Equal(t, reason, err)
 	_, err = f.Score(ended, &policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{5, 6}}, []bool{false, true}, 0)
 	require.Equal(t, reason, err)
@@ -252,13 +241,13 @@ func TestCallsThatWaitForEachOtherEndWithTheirContexts(t *testing.T) {
 	close(release)
 	require.NoError(t, <-published)
 
-	all[0].SetFaults(enginestub.Faults{Hang: 1, Hangs: 1})
+	s.SetFaults(enginestub.Faults{Hang: 1, Hangs: 1})
 	hung, stop := context.WithCancel(t.Context())
 	go func() {
 		_, err := p.Generate(hung, repeat(1), policy.Sampling{MaxTokens: 4})
 		published <- err
 	}()
-	require.Eventually(t, func() bool { return all[0].Calls()["/inference/v1/generate"] > 1 }, 10*time.Second,
+	require.Eventually(t, func() bool { return s.Calls()["/inference/v1/generate"] > 1 }, 10*time.Second,
 		time.Millisecond) // one is that of Open
 	require.Equal(t, reason, f.Publish(ended, Version{Name: "w3", Path: "/w/3"}))
 	stop()
@@ -301,12 +290,9 @@ func TestAnOutageEndsTheCallAfterAWhile(t *testing.T) {
 // TestAPromptThatWasReadDifferentlyEndsTheCall, for instance because the server's image
 // processor has other limits.
 func TestAPromptThatWasReadDifferentlyEndsTheCall(t *testing.T) {
-	c, all, addresses := stubs(t, VLLM, 1)
-	f, err := Open(t.Context(), c, testOptions(VLLM, addresses...))
-	require.NoError(t, err)
-	defer f.Close()
+	f, all := opened(t, VLLM, 1, nil)
 	all[0].Model = doubled{all[0].Model.(*fake)}
-	_, err = NewPolicy(f).Generate(t.Context(), []policy.Prompt{opening(1, "x", drawn(96, 96, 1))},
+	_, err := NewPolicy(f).Generate(t.Context(), []policy.Prompt{opening(1, "x", drawn(96, 96, 1))},
 		policy.Sampling{MaxTokens: 4})
 	require.ErrorIs(t, err, ErrPrompt)
 	require.ErrorContains(t, err, "they differ from token")

@@ -35,20 +35,24 @@ func small() Config {
 	return c
 }
 
-func patches(t testing.TB, c Config, img image.Image) Patches {
+func made(t testing.TB, c Config) *Processor {
 	t.Helper()
 	p, err := New(c)
 	require.NoError(t, err)
+	return p
+}
+
+func patches(t testing.TB, c Config, img image.Image) Patches {
+	t.Helper()
 	var out Patches
-	require.NoError(t, p.Patches(&out, img))
+	require.NoError(t, made(t, c).Patches(&out, img))
 	return out
 }
 
 // With the size unchanged, where every byte goes can be written down.
 func TestPatchesAreOrderedByBlockThenChannel(t *testing.T) {
 	img := picture(8, 4)
-	p, err := New(small())
-	require.NoError(t, err)
+	p := made(t, small())
 	var got Patches
 	require.NoError(t, p.Patches(&got, img))
 	require.Equal(t, Grid{1, 2, 4}, got.Grid)
@@ -69,8 +73,7 @@ func TestPatchesAreOrderedByBlockThenChannel(t *testing.T) {
 func TestNormalizeRepeatsEachChannelPerFrame(t *testing.T) {
 	c := small()
 	c.TemporalPatchSize = 3
-	p, err := New(c)
-	require.NoError(t, err)
+	p := made(t, c)
 	pix := []byte{0, 1, 2, 3, 100, 101, 102, 103, 252, 253, 254, 255}
 	got := p.Normalize([]float32{42}, append(pix, 9)) // 9 is no whole row
 	require.Len(t, got, 1+p.Dim())
@@ -140,8 +143,7 @@ func TestTransparentPixelsArePutOnWhite(t *testing.T) {
 }
 
 func TestPatchesReuseTheirBuffer(t *testing.T) {
-	p, err := New(small())
-	require.NoError(t, err)
+	p := made(t, small())
 	var out Patches
 	require.NoError(t, p.Patches(&out, picture(40, 30)))
 	first := &out.Pix[0]
@@ -151,8 +153,7 @@ func TestPatchesReuseTheirBuffer(t *testing.T) {
 }
 
 func TestConcurrentUseGivesTheSamePatches(t *testing.T) {
-	p, err := New(small())
-	require.NoError(t, err)
+	p := made(t, small())
 	sizes := [][2]int{{9, 7}, {30, 11}, {64, 64}, {5, 50}}
 	var group sync.WaitGroup
 	for i := range 16 {
@@ -199,8 +200,7 @@ func TestSmartSizeRefuses(t *testing.T) {
 }
 
 func TestPatchesRefuseWhatHasNoSize(t *testing.T) {
-	p, err := New(small())
-	require.NoError(t, err)
+	p := made(t, small())
 	var out Patches
 	require.ErrorIs(t, p.Patches(&out, image.NewGray(image.Rect(0, 0, 0, 3))), ErrImage)
 	require.ErrorIs(t, p.Patches(&out, image.NewGray(image.Rect(0, 0, 1, 300))), ErrImage)
@@ -312,8 +312,7 @@ func TestLoadConfigRefuses(t *testing.T) {
 func TestSavedConfigLoadsAsItWas(t *testing.T) {
 	for _, c := range []Config{Qwen25VL(), Qwen3VL(), small()} {
 		dir := t.TempDir()
-		p, err := New(c)
-		require.NoError(t, err)
+		p := made(t, c)
 		require.NoError(t, p.Save(dir))
 		back, err := Load(dir)
 		require.NoError(t, err)

@@ -35,8 +35,7 @@ func TestAResizedImageIsProcessedToTheSamePatches(t *testing.T) {
 }
 
 func TestImagesWhoseMethodsPanicAreRefused(t *testing.T) {
-	p, err := New(small())
-	require.NoError(t, err)
+	p := made(t, small())
 	for _, img := range []image.Image{
 		nil, (*image.NRGBA)(nil), &image.NRGBA{Stride: 4, Rect: image.Rect(0, 0, 20, 20)},
 		image.NewPaletted(image.Rect(0, 0, 20, 20), color.Palette{nil}),

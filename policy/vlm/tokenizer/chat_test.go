@@ -24,6 +24,14 @@ func chatOf(t testing.TB, template string) *Chat {
 	return c
 }
 
+// opened renders messages that open a conversation.
+func opened(t testing.TB, c *Chat, messages ...Message) string {
+	t.Helper()
+	text, err := c.Open(messages)
+	require.NoError(t, err)
+	return text
+}
+
 func withImage(role string, texts ...string) Message {
 	m := Message{Role: role}
 	for i, text := range texts {
@@ -40,8 +48,7 @@ func withImage(role string, texts ...string) Message {
 func TestTinyChatIsThatOfQwen25VL(t *testing.T) {
 	c, err := tiny(t).Chat(nil)
 	require.NoError(t, err)
-	got, err := c.Open([]Message{withImage(RoleUser, "see ", " and ", "")})
-	require.NoError(t, err)
+	got := opened(t, c, withImage(RoleUser, "see ", " and ", ""))
 	require.Equal(t, "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"+
 		"<|im_start|>user\nsee <|vision_start|><|image_pad|><|vision_end|> and <|vision_start|><|image_pad|><|vision_end|><|im_end|>\n"+
 		"<|im_start|>assistant\n", got)
@@ -70,12 +77,11 @@ const (
 
 func TestOtherTemplatesAreReadToo(t *testing.T) {
 	c := chatOf(t, trimming)
-	got, err := c.Open([]Message{Text(RoleUser, " a \n"), Text(RoleAssistant, "b"), Text(RoleUser, "c")})
-	require.NoError(t, err)
+	got := opened(t, c, Text(RoleUser, " a \n"), Text(RoleAssistant, "b"), Text(RoleUser, "c"))
 	require.Equal(t, "<|start|>[user]a<|stop|>[assistant]b<|stop|>[user]c<|stop|>[assistant]", got)
 	require.True(t, c.RewritesHistory(), "responses are trimmed")
 	require.Empty(t, c.image)
-	_, err = c.Open([]Message{withImage(RoleUser, "a", "b")})
+	_, err := c.Open([]Message{withImage(RoleUser, "a", "b")})
 	require.ErrorIs(t, err, ErrText)
 
 	c = chatOf(t, alternating)
@@ -91,8 +97,7 @@ func TestOtherTemplatesAreReadToo(t *testing.T) {
 
 	c = chatOf(t, thinking)
 	require.True(t, c.RewritesHistory())
-	got, err = c.Open([]Message{Text(RoleUser, "a")})
-	require.NoError(t, err)
+	got = opened(t, c, Text(RoleUser, "a"))
 	require.Equal(t, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n", got)
 	c, err = withTemplate(t, thinking, map[string]any{"enable_thinking": false})
 	require.NoError(t, err)
@@ -189,8 +194,7 @@ func TestPiecewiseRenderingIsTheWhole(t *testing.T) {
 				} else {
 					history = append(history, user)
 				}
-				want, err := c.Open(history)
-				require.NoError(t, err)
+				want := opened(t, c, history...)
 				require.Equal(t, want, whole.String())
 				if _, ok := tok.added[end]; ok {
 					wantTokens, err := tok.Encode(want)
@@ -369,17 +373,15 @@ func TestASystemTextIsMergedIntoTheUsersFirstMessage(t *testing.T) {
 	c := chatOf(t, gemma)
 	system, rest := Text(RoleSystem, " Be brief. "), []Message{Text(RoleAssistant, "two"), Text(RoleUser, "three")}
 	const after = "<|stop|>\n<start_of_turn>model\ntwo<|stop|>\n<start_of_turn>user\nthree<|stop|>\n<start_of_turn>model\n"
-	got, err := c.Open(append([]Message{system, Text(RoleUser, " one\n")}, rest...))
-	require.NoError(t, err)
+	got := opened(t, c, append([]Message{system, Text(RoleUser, " one\n")}, rest...)...)
 	require.Equal(t, "<|start|><start_of_turn>user\n Be brief. \n\none"+after, got)
-	got, err = c.Open(append([]Message{Text(RoleUser, "one")}, rest...))
-	require.NoError(t, err)
+	got = opened(t, c, append([]Message{Text(RoleUser, "one")}, rest...)...)
 	require.Equal(t, "<|start|><start_of_turn>user\none"+after, got)
 	for _, alone := range [][]Message{{system}, {system, Text(RoleAssistant, "a")}} {
-		_, err = c.Open(alone)
+		_, err := c.Open(alone)
 		require.ErrorIs(t, err, ErrText)
 	}
-	_, err = c.Open([]Message{system})
+	_, err := c.Open([]Message{system})
 	require.ErrorContains(t, err, "no user message follows the system message")
 	// Into the last message, as Mistral's template does, is no concatenation.
 	c = chatOf(

@@ -54,8 +54,7 @@ func TestWhatATemplateOpensIsKnown(t *testing.T) {
 	} {
 		chat, err := withTemplate(t, c.template, c.vars)
 		require.NoError(t, err)
-		got, err := chat.Open([]Message{Text(RoleUser, "go")})
-		require.NoError(t, err)
+		got := opened(t, chat, Text(RoleUser, "go"))
 		require.Equal(t, c.request, got)
 		require.Equal(t, c.opened, chat.Opened(), c.request)
 		require.Equal(t, c.rewrites, chat.RewritesHistory(), c.request)

@@ -93,8 +93,7 @@ func (c *recordedChat) check(t *testing.T, tally *golden.Tally, tok *Tokenizer) 
 		return m.Role == RoleAssistant && m.Parts[0].Text[0] == '<' && m.Parts[0].Text[1] == 't'
 	}
 	if c.Generate && !slices.ContainsFunc(messages, think) { // no response is rewritten
-		opened, err := chat.Open(messages)
-		require.NoError(t, err)
+		opened := opened(t, chat, messages...)
 		golden.Equal(t, tally, "opened", opened, c.Rendered)
 	}
 }
@@ -114,8 +113,7 @@ func TestConversationsWithQwen35(t *testing.T) {
 		chat, err := tok.Chat(nil)
 		require.NoError(t, err)
 		const ask = "<|im_end|>\n<|im_start|>assistant\n<think>\n"
-		opening, err := chat.Open([]Message{Text(RoleSystem, " S\n"), Text(RoleUser, "\x1c one\x1f ")})
-		require.NoError(t, err)
+		opening := opened(t, chat, Text(RoleSystem, " S\n"), Text(RoleUser, "\x1c one\x1f "))
 		require.Equal(t, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\none"+ask, opening, "trimmed as by Python")
 		for _, told := range []string{"two", "<tool_response>\nwall\n</tool_response>"} {
 			next, err := chat.Continue([]Message{Text(RoleUser, told)}, EndedTurn)
@@ -159,8 +157,7 @@ func TestPreservedThinkingIsShown(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "<think>\n", chat.Opened())
 		require.True(t, chat.RewritesHistory())
-		got, err := chat.Open([]Message{Text(RoleUser, "a"), Text(RoleAssistant, "b"), Text(RoleUser, "c")})
-		require.NoError(t, err)
+		got := opened(t, chat, Text(RoleUser, "a"), Text(RoleAssistant, "b"), Text(RoleUser, "c"))
 		require.Equal(t, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"+shown+
 			"b<|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n<think>\n", got)
 	}

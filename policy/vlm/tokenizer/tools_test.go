@@ -113,12 +113,11 @@ func TestThoughtsGetTheFormOfTheTemplate(t *testing.T) {
 func TestResultsOfToolsMayHaveImages(t *testing.T) {
 	recorded := recordedTools(t)
 	messages := []Message{Text(RoleUser, "a"), Text(RoleAssistant, "b"), withImage(RoleTool, "", " see ", "")}
-	got, err := chatOf(t, recorded[4].Template).Open(messages)
-	require.NoError(t, err)
+	got := opened(t, chatOf(t, recorded[4].Template), messages...)
 	const image = "<|vision_start|><|image_pad|><|vision_end|>"
 	require.Equal(t, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\n"+
 		"<tool_response>\n"+image+" see "+image+"\n</tool_response><|im_end|>\n<|im_start|>assistant\n<think>\n", got)
-	_, err = chatOf(t, recorded[0].Template).Open(messages)
+	_, err := chatOf(t, recorded[0].Template).Open(messages)
 	require.ErrorContains(t, err, "an image in a tool message, which the chat template does not support")
 }
 
