@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/testkit"
 )
 
 // TestDamagedModelsAreReported: commands that open a model report all errors of its folder in one message and write
@@ -20,8 +21,8 @@ func TestDamagedModelsAreReported(t *testing.T) {
 	succeed(t, "model", "create", "--shape", "quickstart", "--layers", "1", dir)
 	name := filepath.Join(dir, "config.json")
 	damaged := strings.NewReplacer(`"num_attention_heads": 3`, `"num_attention_heads": 0`,
-		`"num_hidden_layers": 1`, `"num_hidden_layers": 2000000000`).Replace(contents(t, name))
-	require.NoError(t, os.WriteFile(name, []byte(damaged), 0o644))
+		`"num_hidden_layers": 1`, `"num_hidden_layers": 2000000000`).Replace(testkit.Text(t, name))
+	testkit.Write(t, name, damaged)
 	for _, command := range [][]string{{"generate", "--prompt", "x"}, {"bench", "--mode", "decode"}} {
 		code, out, complaint := launchRun(t, "", append(command, "--backend", "go", "--model", dir)...)
 		require.Contains(t, []int{cli.Failed, cli.Usage}, code, command)
@@ -42,7 +43,7 @@ func TestRequestsThatAModelCannotReadAreUsageErrors(t *testing.T) {
 	require.NoError(t, png.Encode(f, image.NewRGBA(image.Rect(0, 0, 4000, 2))))
 	require.NoError(t, f.Close())
 	ask := func(args ...string) string {
-		return refuse(t, append([]string{"generate", "--model", dir, "--backend", "go"}, args...)...)
+		return refuse(t, "", append([]string{"generate", "--model", dir, "--backend", "go"}, args...)...)
 	}
 	require.Contains(t, ask("--prompt", "x", "--image", thin), "200 times")
 	require.Contains(t, ask("--prompt", "a <image> b <image>", "--image", thin), "2 marks <image>, but there are 1 images")
@@ -51,8 +52,8 @@ func TestRequestsThatAModelCannotReadAreUsageErrors(t *testing.T) {
 	require.Contains(t, ask("--prompt", "x", "--max-tokens", "1000000"), "the model allows 2048")
 	require.Contains(t, ask("--prompt", "x", "--temperature", "-1"), "temperature is -1")
 	for _, mode := range []string{"decode", "prefill"} {
-		require.Contains(t, refuse(t, "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq",
-			"3000"), "the model allows 2048")
+		refuse(t, "the model allows 2048", "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1",
+			"--seq", "3000")
 	}
 	for _, mode := range []string{"train", "logprob"} {
 		code, out, complaint := launchRun(t, "", "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1",

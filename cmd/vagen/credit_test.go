@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/internal/cli"
+	"vagen/internal/testkit"
 	"vagen/train/credit"
 	"vagen/train/view"
 )
@@ -36,8 +36,7 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 	require.Contains(t, text, "not computed: remax: it subtracts the reward of the greedy episode")
 
 	table := measure("--step", "2", "--json")
-	var parsed credit.Table
-	require.NoError(t, json.Unmarshal([]byte(table), &parsed))
+	parsed := testkit.JSON[credit.Table](t, table)
 	require.Equal(t, []int{2, 3, 3, 6, 2}, []int{parsed.Checkpoint, parsed.Step, parsed.Episodes, parsed.Turns,
 		parsed.Branches})
 	results, err := filepath.Glob(filepath.Join(out, "credit", "train", "3", "*.json"))
@@ -45,8 +44,8 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 	require.Len(t, results, 3)
 	played := filepath.Join(credit.PlayedFolder(out), "step_3.parquet")
 	require.NoFileExists(t, played, "the run has these episodes")
-	original := mustRead(t, filepath.Join(episodes, "step_3.parquet"))
-	scores := mustRead(t, filepath.Join(episodes, "step_3.scores.parquet"))
+	original := testkit.Read(t, filepath.Join(episodes, "step_3.parquet"))
+	scores := testkit.Read(t, filepath.Join(episodes, "step_3.scores.parquet"))
 
 	// Without the recorded numbers the checkpoint computes them, without the episodes it
 	// plays them: both give what was recorded.
@@ -54,13 +53,13 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
 	require.Equal(t, table, measure("--step", "2", "--json"))
 	require.Contains(t, measure("--step", "2"), "recorded episodes of step 3, scored by the checkpoint now")
-	require.Equal(t, scores, mustRead(t, filepath.Join(credit.PlayedFolder(out), "step_3.scores.parquet")),
+	require.Equal(t, scores, testkit.Read(t, filepath.Join(credit.PlayedFolder(out), "step_3.scores.parquet")),
 		"numbers that were computed now are kept")
 	require.NoError(t, os.Remove(filepath.Join(episodes, "step_3.parquet")))
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
 	require.Equal(t, table, measure("--step", "2", "--json"))
 	// What was played is kept like what training records, and shown with its result.
-	require.Equal(t, scores, mustRead(t, filepath.Join(credit.PlayedFolder(out), "step_3.scores.parquet")))
+	require.Equal(t, scores, testkit.Read(t, filepath.Join(credit.PlayedFolder(out), "step_3.scores.parquet")))
 	require.FileExists(t, played)
 	shown := shownMeasured(t, out)
 	require.Len(t, shown, 3, "those that were measured")
@@ -68,8 +67,8 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 		require.Equal(t, []any{"measured", 3.0, true, true}, []any{e["kind"], e["step"], e["scores"], e["measured"]})
 	}
 	// When the run has recorded the step, its own episodes are shown.
-	require.NoError(t, os.WriteFile(filepath.Join(episodes, "step_3.parquet"), original, 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(episodes, "step_3.scores.parquet"), scores, 0o644))
+	testkit.Write(t, filepath.Join(episodes, "step_3.parquet"), original)
+	testkit.Write(t, filepath.Join(episodes, "step_3.scores.parquet"), scores)
 	require.Equal(t, table, measure("--step", "2", "--json"))
 	require.NoFileExists(t, played)
 	require.Empty(t, shownMeasured(t, out))
@@ -79,13 +78,6 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
 	requireSame(t, before, leavings(t, out), "nothing else is changed")
-}
-
-func mustRead(t *testing.T, path string) []byte {
-	t.Helper()
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return raw
 }
 
 // shownMeasured are the episodes of kind measured that vagen view shows.
@@ -118,8 +110,6 @@ func TestWrongUsesOfCreditAreRefused(t *testing.T) {
 		"estimator \"gea\": unknown name":                 {out, "--step", "1", "--estimators", "gea"},
 		"trainer.total_training_steps: 1 → 5":             {out, "trainer.total_training_steps=5", "--step", "1"},
 	} {
-		code, _, errs := launchRun(t, "", append([]string{"credit", "--log", "error"}, args...)...)
-		require.NotEqual(t, cli.OK, code, args)
-		require.Contains(t, errs, want)
+		stops(t, want, append([]string{"credit", "--log", "error"}, args...)...)
 	}
 }

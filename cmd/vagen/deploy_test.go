@@ -7,7 +7,6 @@ import (
 	"flag"
 	"io"
 	"net"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/testkit"
 	"vagen/train/config"
 )
 
@@ -123,9 +123,7 @@ type composeFile struct {
 
 func deployed(t *testing.T, name string) []byte {
 	t.Helper()
-	raw, err := os.ReadFile("../../deploy/" + name)
-	require.NoError(t, err)
-	return raw
+	return testkit.Read(t, "../../deploy/"+name)
 }
 
 var variable = regexp.MustCompile(`\$(\((\w+)\)|\{(\w+)\})`)
@@ -169,7 +167,7 @@ func parseCommand(t *testing.T, args []string, known func(name string) bool) map
 // checkRun checks the configuration of the trainer.
 func checkRun(t *testing.T, raw string) config.Config {
 	t.Helper()
-	c, err := config.Load(file(t, "run.yaml", raw))
+	c, err := config.Load(testkit.File(t, "run.yaml", raw))
 	require.NoError(t, err)
 	require.NoError(t, c.Validate())
 	require.Equal(t, config.QueueEmbedded, c.Run.Queue)

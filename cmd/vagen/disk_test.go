@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // TestSecondRunKeepsTheEpisodesOfTheFirst: two runs with the same names do not share a
@@ -23,8 +25,7 @@ func TestSecondRunKeepsTheEpisodesOfTheFirst(t *testing.T) {
 
 	second := out + "-second"
 	for _, flags := range [][]string{{"--dry-run"}, nil} {
-		errs := refuse(t, append(append(args, second), flags...)...)
-		require.Contains(t, errs, "trainer.rollout_data_dir: ")
+		errs := refuse(t, "trainer.rollout_data_dir: ", append(append(args, second), flags...)...)
 		require.Contains(t, errs, "the run")
 		require.Contains(t, errs, out)
 		require.NoDirExists(t, second)
@@ -34,7 +35,7 @@ func TestSecondRunKeepsTheEpisodesOfTheFirst(t *testing.T) {
 	requireSame(t, before2, leavings(t, checks), "validations")
 
 	require.NoError(t, os.RemoveAll(out))
-	refuse(t, append(args, out)...)
+	refuse(t, "", append(args, out)...)
 	requireSame(t, before, leavings(t, episodes), "episodes of a removed run are kept")
 }
 
@@ -50,7 +51,7 @@ func TestARunWithoutACompleteCheckpointIsNotRestarted(t *testing.T) {
 	refused := func(why string, want ...string) {
 		t.Helper()
 		before := leavings(t, out)
-		errs := fail(t, args...)
+		errs := fail(t, "", args...)
 		for _, w := range append(want, "nothing was changed", "--out") {
 			require.Contains(t, errs, w, why)
 		}
@@ -62,19 +63,18 @@ func TestARunWithoutACompleteCheckpointIsNotRestarted(t *testing.T) {
 			continue
 		}
 		path := filepath.Join(point, name)
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
+		raw := testkit.Read(t, path)
 		bad := append([]byte{}, raw...)
 		bad[len(bad)/2] ^= 1
-		require.NoError(t, os.WriteFile(path, bad, 0o644))
+		testkit.Write(t, path, bad)
 		if name != "manifest.json" {
 			refused("one bit of "+name, "checkpoint is incomplete or damaged", name)
 		} else {
 			refused("one bit of "+name, "checkpoint is incomplete or damaged")
-			require.NoError(t, os.WriteFile(path, []byte("{}"), 0o644))
+			testkit.Write(t, path, "{}")
 			refused("an empty manifest", "manifest.json of "+point+" must list state.json")
 		}
-		require.NoError(t, os.WriteFile(path, raw, 0o644))
+		testkit.Write(t, path, raw)
 	}
 	disk := filepath.Join(t.TempDir(), "disk")
 	require.NoError(t, os.CopyFS(disk, os.DirFS(points)))

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -23,8 +22,7 @@ import (
 
 func TestEnvironmentsAreListed(t *testing.T) {
 	text := succeed(t, "env", "list")
-	var all []described
-	require.NoError(t, json.Unmarshal([]byte(succeed(t, "env", "list", "--json")), &all))
+	all := decoded[[]described](t, "env", "list", "--json")
 	require.Len(t, all, len(builtin.Kinds())+1) // and agent
 	for _, d := range all {
 		require.Contains(t, text, d.Name)
@@ -35,8 +33,7 @@ func TestEnvironmentsAreListed(t *testing.T) {
 func TestEnvironmentsAreShownWithTheirOptions(t *testing.T) {
 	require.Regexp(t, `(?s)Options:.*\n  size +7\n.*System prompt:\n.*lake`,
 		succeed(t, "env", "show", "frozenlake", "size=7"))
-	var d described
-	require.NoError(t, json.Unmarshal([]byte(succeed(t, "env", "show", "sokoban", "rules=legacy", "--json")), &d))
+	d := decoded[described](t, "env", "show", "sokoban", "rules=legacy", "--json")
 	require.Equal(t, 0.5, d.Options["format_reward"], "the default of the legacy rules")
 	require.Contains(t, d.Prompt, "<answer>")
 	require.Regexp(t, `\n  prompts +\{"format":"\{form\}"\}\n`,
@@ -45,7 +42,7 @@ func TestEnvironmentsAreShownWithTheirOptions(t *testing.T) {
 	require.Regexp(t, `(?s)\n  capacity_wait +600\n.*\n  success +metadata`, succeed(t, "env", "show", "openenv"))
 	require.Regexp(t, `(?s)^agent: programs.*\n  constraints +count\n.*\n  reward_timeout +60`,
 		succeed(t, "env", "show", "agent", "constraints=count"))
-	require.Contains(t, refuse(t, "env", "show", "agent", "comand=[a]"), `did you mean "command"?`)
+	refuse(t, `did you mean "command"?`, "env", "show", "agent", "comand=[a]")
 	for _, k := range builtin.Kinds() {
 		if k.Defaults != nil {
 			require.NotContains(t, succeed(t, "env", "show", k.Name), "map[", k.Name)
@@ -55,14 +52,14 @@ func TestEnvironmentsAreShownWithTheirOptions(t *testing.T) {
 
 func TestNamesAndOptionsThatDoNotExistAreRefused(t *testing.T) {
 	for _, cmd := range [][]string{{"env", "show"}, {"env", "check"}, {"play"}} {
-		require.Contains(t, refuse(t, append(cmd, "sokobun")...), `did you mean "sokoban"?`)
-		require.Contains(t, refuse(t, append(cmd, "sokoban", "dim_rom=[6, 6]")...), `did you mean "dim_room"?`)
-		require.Contains(t, refuse(t, append(cmd, "sokoban", "dim_room")...), "key=value")
+		refuse(t, `did you mean "sokoban"?`, append(cmd, "sokobun")...)
+		refuse(t, `did you mean "dim_room"?`, append(cmd, "sokoban", "dim_rom=[6, 6]")...)
+		refuse(t, "key=value", append(cmd, "sokoban", "dim_room")...)
 	}
-	require.Contains(t, refuse(t, "env", "check", "sokoban", "--seeds", "0"), "--seeds is 0, --turns 12 and")
-	require.Contains(t, refuse(t, "env", "show", "agnt"), `did you mean "agent"? (known: agent, blackjack`)
+	refuse(t, "--seeds is 0, --turns 12 and", "env", "check", "sokoban", "--seeds", "0")
+	refuse(t, `did you mean "agent"? (known: agent, blackjack`, "env", "show", "agnt")
 	for _, cmd := range [][]string{{"env", "check", "agent"}, {"play", "agent"}, {"serve", "--env", "agent"}} {
-		require.Contains(t, refuse(t, cmd...), "a program plays it")
+		refuse(t, "a program plays it", cmd...)
 	}
 }
 
@@ -89,34 +86,29 @@ func TestProblemsOfACheckAreAFailure(t *testing.T) {
 }
 
 func TestAnEpisodeIsPlayedToItsEnd(t *testing.T) {
-	code, out, errs := launchRun(t, "\nright\n<think>by hand</think><answer>up,up</answer>\n", "play", "frozenlake",
+	out := play(t, "\nright\n<think>by hand</think><answer>up,up</answer>\n", "frozenlake",
 		"desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text", "--turns", "2")
-	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "Moves are Left, Down, Right and Up", "an empty line shows the prompt")
 	require.Contains(t, out, `actions ["right"], reward 0.02 (format 0.02)`)
 	require.Contains(t, out, `actions ["up" "up"]`)
 	require.Contains(t, out, "The limit of 2 turns is reached")
 
-	_, out, _ = launchRun(t, "right,up,up,up\n", "play", "frozenlake", "desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text")
+	out = play(t, "right,up,up,up\n", "frozenlake", "desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text")
 	require.Contains(t, out, "The episode ended (solved) after 1 turns")
-	_, out, _ = launchRun(t, "", "play", "frozenlake", "render_mode=text")
-	require.Contains(t, out, "The input ended after 0 turns")
+	require.Contains(t, play(t, "", "frozenlake", "render_mode=text"), "The input ended after 0 turns")
 }
 
 func TestPlayShowsOrWritesImages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pictures")
-	code, out, errs := launchRun(t, "right\n", "play", "frozenlake", "render_mode=vision", "--images", dir)
-	require.Equal(t, cli.OK, code, errs)
+	out := play(t, "right\n", "frozenlake", "render_mode=vision", "--images", dir)
 	for _, name := range []string{"001.png", "002.png"} {
 		require.Contains(t, out, "["+filepath.Join(dir, name)+"]")
-		_, err := os.Stat(filepath.Join(dir, name))
-		require.NoError(t, err)
+		require.FileExists(t, filepath.Join(dir, name))
 	}
-	_, out, _ = launchRun(t, "", "play", "frozenlake", "render_mode=vision", "--inline", "kitty")
-	require.Contains(t, out, "\x1b_Gf=100,a=T")
-	require.Contains(t, refuse(t, "play", "frozenlake", "--inline", "ascii"), `--inline is "ascii"`)
-	require.Contains(t, refuse(t, "play", "frozenlake", "--wrap", "x"), "must contain {}")
-	require.Contains(t, refuse(t, "play", "frozenlake", "--turns", "-1"), "must not be negative")
+	require.Contains(t, play(t, "", "frozenlake", "render_mode=vision", "--inline", "kitty"), "\x1b_Gf=100,a=T")
+	refuse(t, `--inline is "ascii"`, "play", "frozenlake", "--inline", "ascii")
+	refuse(t, "must contain {}", "play", "frozenlake", "--wrap", "x")
+	refuse(t, "must not be negative", "play", "frozenlake", "--turns", "-1")
 }
 
 // hostile is an environment that fails, and sends control characters to the terminal.
@@ -190,9 +182,8 @@ func TestFormatsOfServicesAreFoundInPromptOrObservation(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, s("x"), c.system)
 	}
-	require.Contains(t, refuse(t, "play", "frozenlake", "--format", "wmm"), `did you mean "wm"?`)
-	require.Contains(t, refuse(t, "env", "check", "frozenlake", "--format", "future:wm"),
-		`dialect is "future", must be one of`)
+	refuse(t, `did you mean "wm"?`, "play", "frozenlake", "--format", "wmm")
+	refuse(t, `dialect is "future", must be one of`, "env", "check", "frozenlake", "--format", "future:wm")
 }
 
 // TestServicesAreShownCheckedAndPlayed like environments of the library: the response
@@ -209,22 +200,19 @@ func TestServicesAreShownCheckedAndPlayed(t *testing.T) {
 		require.NoError(t, s.Close(t.Context()))
 	}()
 	at := "base_urls=" + web.URL
-	require.Contains(t, succeed(t, "env", "show", "remote", at),
-		"<observation>…</observation><think>…</think><answer>…</answer><prediction>…</prediction>")
+	prints(t, "<observation>…</observation><think>…</think><answer>…</answer><prediction>…</prediction>", "env", "show",
+		"remote", at)
 	require.Regexp(t, `^remote: 0 problems`, succeed(t, "env", "check", "remote", at, "--seeds", "1", "--turns", "3"))
-	code, out, errs := launchRun(t, "down\n", "play", "remote", at, "--turns", "1")
-	require.Equal(t, cli.OK, code, errs)
-	require.Contains(t, out, `actions ["down"]`)
+	require.Contains(t, play(t, "down\n", "remote", at, "--turns", "1"), `actions ["down"]`)
 }
 
 func TestStateRewardOptionsReachTheJudge(t *testing.T) {
 	const block = "state_reward={state_estimation: {enable: true, reward: 0.5}, scorer: exact, score_base: 0}"
 	say := "<perception>The target is below and right of the player, the hole is below in the same column.</perception>" +
 		"<reasoning>r</reasoning><prediction>p</prediction><answer>Right</answer>\n"
-	code, out, errs := launchRun(t, say, "play", "frozenlake", "desc=[SF, HG]", "prompt_format=wm", block, "--turns", "1")
-	require.Equal(t, cli.OK, code, errs)
+	out := play(t, say, "frozenlake", "desc=[SF, HG]", "prompt_format=wm", block, "--turns", "1")
 	require.Contains(t, out, "observation 0.5")
-	require.Contains(t, refuse(t, "env", "show", "frozenlake", "state_reward={scorrer: exact}"), `did you mean "scorer"?`)
+	refuse(t, `did you mean "scorer"?`, "env", "show", "frozenlake", "state_reward={scorrer: exact}")
 	shown := succeed(t, "env", "show", "frozenlake")
 	keys := judge.DefaultStateReward()
 	tree := keys.Tree()
@@ -242,9 +230,9 @@ func TestStateRewardOptionsReachTheJudge(t *testing.T) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"[{\"object_id\": \"target\", \"vertical_relation\": \"below\", \"horizontal_relation\": \"right\"}]"},"finish_reason":"stop"}]}`)
 	}))
 	defer model.Close()
-	_, out, errs = launchRun(t, say, "play", "frozenlake", "desc=[SF, HG]", "prompt_format=wm", "--turns", "1",
+	out = play(t, say, "frozenlake", "desc=[SF, HG]", "prompt_format=wm", "--turns", "1",
 		"state_reward={state_estimation: {enable: true, reward: 0.5}, score_base: 0, judge_model: m, judge_base_url: '"+
 			model.URL+"/v1'}")
-	require.Contains(t, out, "observation 0.35", errs)
+	require.Contains(t, out, "observation 0.35")
 	require.Equal(t, "/v1/chat/completions", <-asked)
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/testkit"
 	"vagen/rollout/evaluate"
 	"vagen/train/config"
 )
@@ -54,14 +54,14 @@ func evalSetup(t *testing.T, s *answers) (config, out string) {
 	t.Cleanup(h.Close)
 	dir := t.TempDir()
 	config = filepath.Join(dir, "eval.yaml")
-	require.NoError(t, os.WriteFile(config, []byte(`
+	testkit.Write(t, config, `
 envs:
   - {name: FrozenLake, n_envs: 12, tag_id: lake, seed: [1, 100, 1], max_turns: 3, response_length_per_turn: 32, config: {render_mode: text, size: 2}}
 experiment: {dump_dir: out}
 run: {backend: sglang, max_concurrent_jobs: 4}
 backends:
   sglang: {base_url: "`+h.URL+`/v1", model: served, price: {prompt: 1, completion: 10}}
-`), 0o644))
+`)
 	return config, filepath.Join(dir, "out")
 }
 
@@ -69,19 +69,18 @@ func TestAnInterruptedEvaluationOfAServiceResumes(t *testing.T) {
 	flaky := &answers{}
 	flaky.until.Store(15)
 	config, out := evalSetup(t, flaky)
-	require.Contains(t, succeed(t, "eval", config, "--dry-run"), "openai served, results in "+out)
+	prints(t, "openai served, results in "+out, "eval", config, "--dry-run")
 	require.NoDirExists(t, out)
 	require.Zero(t, flaky.asked.Load())
 
-	require.Contains(t, fail(t, "eval", config), "no credit")
+	fail(t, "no credit", "eval", config)
 	kept, err := filepath.Glob(filepath.Join(out, "tag_lake", "vagen-*", "result.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, kept)
 	require.Less(t, len(kept), 12)
 
 	flaky.until.Store(0)
-	var r evaluate.Report
-	require.NoError(t, json.Unmarshal([]byte(succeed(t, "eval", config, "--format", "json", "--log", "error")), &r))
+	r := decoded[evaluate.Report](t, "eval", config, "--format", "json", "--log", "error")
 	require.Len(t, r.Rows, 1)
 	require.Equal(t, []int{12, 0}, []int{r.Rows[0].Episodes, r.Rows[0].Unusable})
 	require.Positive(t, r.Rows[0].TotalCost)
@@ -90,17 +89,13 @@ func TestAnInterruptedEvaluationOfAServiceResumes(t *testing.T) {
 	md := succeed(t, "eval", config, "--format", "markdown", "--log", "error")
 	require.Equal(t, before, flaky.asked.Load(), "nothing is missing")
 	require.Contains(t, md, "| lake | served | 12 | 0 |")
-	raw, err := os.ReadFile(filepath.Join(out, "summary.md"))
-	require.NoError(t, err)
-	require.Equal(t, md, string(raw))
+	require.Equal(t, md, testkit.Text(t, filepath.Join(out, "summary.md")))
 
-	require.Contains(t, refuse(t, "eval", config, "envs=[]"), `unknown key "envs"`)
-	require.Contains(t, fail(t, "eval", config, "default_chat_config.max_tokens=7", "run.seed=2", "--log", "error"),
+	refuse(t, `unknown key "envs"`, "eval", config, "envs=[]")
+	require.Contains(t, fail(t, "", "eval", config, "default_chat_config.max_tokens=7", "run.seed=2", "--log", "error"),
 		"force_rerun", "other settings under the same tag")
-	code, _, errs := launchRun(t, "", "eval", config, "backends.sglang.extra={a: 1}", "--dry-run")
-	require.NotEqual(t, cli.OK, code, "another policy with the same name")
-	require.Contains(t, errs, "with another model")
-	_, _, errs = launchRun(t, "", "eval", config, "backends.sglang.max_concurrency=2")
+	stops(t, "with another model", "eval", config, "backends.sglang.extra={a: 1}", "--dry-run")
+	_, _, errs := launchRun(t, "", "eval", config, "backends.sglang.max_concurrency=2")
 	require.Contains(t, errs, `msg="episodes have results already" done=12 of=12`)
 }
 
@@ -120,7 +115,7 @@ func TestAnEvaluationFailsIfAllNewEpisodesFail(t *testing.T) {
 	s := &answers{}
 	s.until.Store(15)
 	config, _ := evalSetup(t, s)
-	fail(t, "eval", config, "--log", "error")
+	fail(t, "", "eval", config, "--log", "error")
 	s.until.Store(0)
 	s.mute.Store(true)
 	code, shown, errs := launchRun(t, "", "eval", config, "--log", "error")
@@ -142,9 +137,8 @@ func evaluated(t *testing.T, more ...string) {
 		more...)
 	succeed(t, append([]string{"train", "--out", out, "--log", "warn"}, args...)...)
 	var last map[string]any
-	for line := range strings.Lines(contents(t, filepath.Join(out, "metrics.jsonl"))) {
-		var m map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &m))
+	for line := range strings.Lines(testkit.Text(t, filepath.Join(out, "metrics.jsonl"))) {
+		m := testkit.JSON[map[string]any](t, line)
 		if m["kind"] == "validate" {
 			last = m
 		}
@@ -162,12 +156,10 @@ func evaluated(t *testing.T, more ...string) {
 	best := strings.TrimPrefix(actor, "actor_rollout_ref.model.path=")
 	weights, err := filepath.Glob(filepath.Join(best, "*.safetensors"))
 	require.NoError(t, err)
-	raw := []byte(contents(t, weights[0]))
+	raw := []byte(testkit.Text(t, weights[0]))
 	raw[len(raw)-1] ^= 1
-	require.NoError(t, os.WriteFile(weights[0], raw, 0o644))
-	code, _, errs := launchRun(t, "", append(eval, "--dry-run")...)
-	require.NotEqual(t, cli.OK, code, "other weights in the same folder")
-	require.Contains(t, errs, "with another model")
+	testkit.Write(t, weights[0], raw)
+	stops(t, "with another model", append(eval, "--dry-run")...) // other weights in the same folder
 	require.NoError(t, json.Unmarshal([]byte(text), &r))
 	row := r.Rows[0]
 	require.InDelta(t, last["val/success"], row.Success.Mean, 0)
@@ -210,8 +202,8 @@ func TestEvaluationsExplainTheirKeys(t *testing.T) {
 		"default_chat_config.temperature", "experiment.dump_dir"} {
 		require.Contains(t, text, key)
 	}
-	refuse(t, "eval")
-	require.Contains(t, refuse(t, "eval", filepath.Join(t.TempDir(), "none.yaml")), "no such file")
+	refuse(t, "", "eval")
+	refuse(t, "no such file", "eval", filepath.Join(t.TempDir(), "none.yaml"))
 }
 
 // TestResultsBelongToThePolicyThatWroteThem: rounded weights and another prompt are another policy.

@@ -14,6 +14,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/internal/durable"
+	"vagen/internal/testkit"
 )
 
 // fileLimit is the environment variable with the maximum size of a file that a process
@@ -46,7 +47,7 @@ func TestAFullDiskCostsNoCheckpoint(t *testing.T) {
 	require.Contains(t, said.String(), "model.safetensors")
 	require.Contains(t, said.String(), "file too large")
 	require.Empty(t, list(t, filepath.Join(out, "checkpoints")), "no part of a checkpoint remains")
-	require.NotContains(t, contents(t, filepath.Join(out, "metrics.jsonl")), `"kind":"save"`)
+	require.NotContains(t, testkit.Text(t, filepath.Join(out, "metrics.jsonl")), `"kind":"save"`)
 
 	whole := filepath.Join(t.TempDir(), "whole")
 	args2 := append(append([]string{}, args...), "--out", whole)
@@ -54,15 +55,12 @@ func TestAFullDiskCostsNoCheckpoint(t *testing.T) {
 	succeed(t, args...)
 	require.Equal(t, []string{"step_1", "step_2", "step_3"}, list(t, filepath.Join(out, "checkpoints")))
 	weights := "checkpoints/step_3/actor/model.safetensors"
-	require.True(t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)))
+	equalFiles(t, filepath.Join(whole, weights), filepath.Join(out, weights))
 
 	require.NoError(t, os.Truncate(filepath.Join(out, weights), 1000))
 	torn, said := command(t, t.TempDir(), args...)
 	require.NoError(t, torn.Run(), said.String())
-	require.True(
-		t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)),
-		"the failed checkpoint is repeated from the one before",
-	)
+	equalFiles(t, filepath.Join(whole, weights), filepath.Join(out, weights)) // repeated from the checkpoint before
 }
 
 // TestAFullDiskLeavesNoPartOfAFile: the commands fail and name the file, of which nothing remains, and an
@@ -70,7 +68,7 @@ func TestAFullDiskCostsNoCheckpoint(t *testing.T) {
 func TestAFullDiskLeavesNoPartOfAFile(t *testing.T) {
 	config, out := setup(t)
 	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.save_freq=1")
-	in := file(t, "list.yaml", lakes)
+	in := testkit.File(t, "list.yaml", lakes)
 	built := filepath.Join(t.TempDir(), "list.parquet")
 	before := leavings(t, out)
 	measure := []string{"credit", out, "--log", "error", "--step", "1", "--branches", "2"}

@@ -16,6 +16,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/internal/enginestub"
+	"vagen/internal/testkit"
 	"vagen/policy/vlm/tokenizer"
 	"vagen/rollout"
 	"vagen/rollout/evaluate"
@@ -113,7 +114,7 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 		"--bf16 is set beside --engine": "--model m --out o --engine http://h:1 --bf16",
 	} {
 		line := append([]string{"gateway", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)
-		require.Contains(t, refuse(t, line...), want)
+		refuse(t, want, line...)
 	}
 }
 
@@ -250,12 +251,10 @@ func TestAgentsAreEvaluated(t *testing.T) {
 	}))
 	defer agent.Close()
 	config, _ := evalSetup(t, &answers{})
-	raw, err := os.ReadFile(config)
-	require.NoError(t, err)
-	text := strings.Replace(string(raw), "config: {render_mode: text, size: 2}", "config: {url: \""+agent.URL+"\"}", 1)
-	require.NoError(t, os.WriteFile(config, []byte(strings.Replace(text, "FrozenLake", "agent", 1)), 0o644))
-	var r evaluate.Report
-	require.NoError(t, json.Unmarshal([]byte(succeed(t, "eval", config, "--format", "json", "--log", "error")), &r))
+	raw := testkit.Text(t, config)
+	text := strings.Replace(raw, "config: {render_mode: text, size: 2}", "config: {url: \""+agent.URL+"\"}", 1)
+	testkit.Write(t, config, strings.Replace(text, "FrozenLake", "agent", 1))
+	r := decoded[evaluate.Report](t, "eval", config, "--format", "json", "--log", "error")
 	require.Equal(t, []int{12, 0}, []int{r.Rows[0].Episodes, r.Rows[0].Unusable})
 	require.InDelta(t, 0.25, r.Rows[0].Score.Mean, 0)
 	require.InDelta(t, 1, r.Rows[0].Success.Mean, 0)

@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/testkit"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
 )
@@ -18,10 +17,9 @@ import (
 const labelledSet = "../../testdata/judge/labelled.json"
 
 func TestJudgesAreMeasuredOnALabelledSet(t *testing.T) {
-	var e judge.Evaluation
-	require.NoError(t, json.Unmarshal([]byte(succeed(t, "judge", "eval", "--json", labelledSet)), &e))
+	e := decoded[judge.Evaluation](t, "judge", "eval", "--json", labelledSet)
 	require.Greater(t, e.All.F1(), 0.9)
-	require.Contains(t, succeed(t, "judge", "eval", labelledSet), "negation")
+	prints(t, "negation", "judge", "eval", labelledSet)
 
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "Bearer sesame", r.Header.Get("Authorization"))
@@ -52,10 +50,8 @@ func TestTheJudgeOfAConfigurationIsMeasured(t *testing.T) {
 		_, _ = w.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"[]"},"finish_reason":"stop"}]}`))
 	}))
 	defer service.Close()
-	file := filepath.Join(t.TempDir(), "run.yaml")
-	require.NoError(t, os.WriteFile(file,
-		[]byte(`env: {name: sokoban, config: {prompt_format: wm, state_reward: {scorer: judge, judge_model: m, judge_base_url: "`+service.URL+`/v1",
-  state_estimation: {enable: true, reward: 1}, judge: {key_env: JUDGE_KEY, concurrency: 1}}}}`), 0o644))
+	file := testkit.File(t, "run.yaml", `env: {name: sokoban, config: {prompt_format: wm, state_reward: {scorer: judge, judge_model: m, judge_base_url: "`+service.URL+`/v1",
+  state_estimation: {enable: true, reward: 1}, judge: {key_env: JUDGE_KEY, concurrency: 1}}}}`)
 	args := []string{"judge", "eval", "--json", "--limit", "5", "--config", file, labelledSet, "judge.cache=" +
 		t.TempDir(), "judge.retries=0"}
 	for _, want := range []client.Usage{{Claims: 5, Attempts: 5, Unscored: map[client.Cause]int{client.Refused: 1}},
@@ -72,14 +68,14 @@ func TestTheJudgeOfAConfigurationIsMeasured(t *testing.T) {
 		require.Equal(t, want.Missing(), e.All.Unread)
 		require.NotContains(t, out+errs, "sesame")
 	}
-	require.Contains(t, succeed(t, append(args, "scorer=rules")...), `"asked":{"claims":0`)
-	require.NotContains(t, refuse(t, append(args, "judge.key_env=sk-abcdef0123456789")...), "abcdef")
+	prints(t, `"asked":{"claims":0`, append(args, "scorer=rules")...)
+	require.NotContains(t, refuse(t, "", append(args, "judge.key_env=sk-abcdef0123456789")...), "abcdef")
 }
 
 func TestJudgeEvalRefusesWhatItCannotRead(t *testing.T) {
 	for _, args := range [][]string{{}, {"main.go"}, {"missing.json"}, {"--limit", "-1", labelledSet},
 		{"--model", "m", labelledSet}, {"--key-env", "K", labelledSet}} {
-		refuse(t, append([]string{"judge", "eval"}, args...)...)
+		refuse(t, "", append([]string{"judge", "eval"}, args...)...)
 	}
 }
 
@@ -92,7 +88,7 @@ func TestAWrongBlockIsRefusedAlsoWhereTheCommandReplacesIt(t *testing.T) {
 		"judge=[]":               "judge is []",
 		"state_estimation=[1]":   "state_estimation is [1]",
 	} {
-		require.Contains(t, refuse(t, "judge", "eval", labelledSet, "scorer=rules", set), want)
+		refuse(t, want, "judge", "eval", labelledSet, "scorer=rules", set)
 	}
 }
 

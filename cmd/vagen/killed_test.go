@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/train/proof"
@@ -49,7 +50,7 @@ func killable(t *testing.T) []string {
 	dir := t.TempDir()
 	model := tinymodel.Create(t, tinymodel.Shape(), tinymodel.Tags, 1) // also for the race detector
 	config := filepath.Join(dir, "run.yaml")
-	require.NoError(t, os.WriteFile(config, []byte(`
+	testkit.Write(t, config, `
 env: {name: frozenlake, config: {render_mode: vision, tile_size: 14, prompt: brief, size: 2, format_reward: 0.1}}
 model: {backend: go, cache_tokens: 256, micro_tokens: 512}
 algorithm:
@@ -66,7 +67,7 @@ rollout_manager: {max_turns: 2}
 trainer:
   {total_training_steps: 7, save_freq: 2, test_freq: 3, max_actor_ckpt_to_keep: 3, max_critic_ckpt_to_keep: 2, save_best_actor: true, rollout_data_dir: run/trajectories, rollout_data_scores: true, logger: [console]}
 huggingface_hub: {hf_save_freq: 4}
-`), 0o644))
+`)
 	return []string{"train", config, "--log", "warn", "--out", "run"}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"vagen/internal/buildinfo"
 	"vagen/internal/cli"
+	"vagen/internal/testkit"
 )
 
 // launchRun runs a command line in this process.
@@ -40,21 +41,56 @@ func succeed(t *testing.T, args ...string) string {
 	return out
 }
 
-// refuse runs a command line that must be refused and returns the error text.
-func refuse(t *testing.T, args ...string) string {
+// prints is succeed for a command line whose output must contain a text.
+func prints(t *testing.T, want string, args ...string) {
+	t.Helper()
+	require.Contains(t, succeed(t, args...), want)
+}
+
+// decoded runs a command line that must succeed and print JSON.
+func decoded[T any](t *testing.T, args ...string) (out T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, args...)), &out))
+	return out
+}
+
+// play is succeed for vagen play, with what is typed.
+func play(t *testing.T, in string, args ...string) string {
+	t.Helper()
+	code, out, errs := launchRun(t, in, append([]string{"play"}, args...)...)
+	require.Equal(t, cli.OK, code, "%v: %s", args, errs)
+	return out
+}
+
+// stopped runs a command line that must end with one of the exit codes and an error that contains a text. It returns
+// the error.
+func stopped(t *testing.T, codes []int, want string, args []string) string {
 	t.Helper()
 	code, out, errs := launchRun(t, "", args...)
-	require.Equal(t, cli.Usage, code, "%v: %s", args, errs)
-	require.Empty(t, out)
+	require.Contains(t, codes, code, "%v: %s", args, errs)
+	require.Contains(t, errs, want, "%v", args)
+	if code == cli.Usage {
+		require.Empty(t, out)
+	}
 	return errs
 }
 
-// fail runs a command line that must fail at its work and returns the error text.
-func fail(t *testing.T, args ...string) string {
+// refuse is stopped for a command line that must be refused.
+func refuse(t *testing.T, want string, args ...string) string {
 	t.Helper()
-	code, _, errs := launchRun(t, "", args...)
-	require.Equal(t, cli.Failed, code, "%v: %s", args, errs)
-	return errs
+	return stopped(t, []int{cli.Usage}, want, args)
+}
+
+// fail is stopped for a command line that must fail at its work.
+func fail(t *testing.T, want string, args ...string) string {
+	t.Helper()
+	return stopped(t, []int{cli.Failed}, want, args)
+}
+
+// stops is stopped for a command line that may be refused or fail.
+func stops(t *testing.T, want string, args ...string) string {
+	t.Helper()
+	return stopped(t, []int{cli.Usage, cli.Failed}, want, args)
 }
 
 func TestEveryCommandHasHelp(t *testing.T) {
@@ -74,7 +110,12 @@ func TestEveryCommandHasHelp(t *testing.T) {
 
 func TestVersionSaysWhatWasBuilt(t *testing.T) {
 	require.Regexp(t, `^vagen .+, go1\..+, .+/.+\n$`, succeed(t, "version"))
-	var b buildinfo.Info
-	require.NoError(t, json.Unmarshal([]byte(succeed(t, "version", "--json")), &b))
+	b := decoded[buildinfo.Info](t, "version", "--json")
 	require.NotEmpty(t, b.Go)
+}
+
+// equalFiles compares two files that are too long to be shown.
+func equalFiles(t *testing.T, want, got string) {
+	t.Helper()
+	require.True(t, bytes.Equal(testkit.Read(t, want), testkit.Read(t, got)), "%s differs from %s", got, want)
 }

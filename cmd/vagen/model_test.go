@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy/vlm"
 )
 
@@ -42,29 +43,27 @@ func TestModelsAreCreatedBenchmarkedAndSampled(t *testing.T) {
 
 func TestInvalidModelArgumentsAreUsageErrors(t *testing.T) {
 	dir := t.TempDir()
-	require.Contains(t, refuse(t, "model", "fetch", "no-owner"), "must be owner/name")
-	require.Contains(t, refuse(t, "model", "create", "--shape", "llama", dir), "llama-135m")
-	require.Contains(t, refuse(t, "model", "create", "--dtype", "int8", dir), "int8")
-	require.Contains(t, refuse(t, "model", "create", "--hidden", "-4", dir), "hidden_size is -4")
-	require.Contains(t, refuse(t, "bench", "--mode", "train"), "--model")
-	require.Contains(t, refuse(t, "bench", "--model", dir, "--mode", "nap"), "nap")
-	require.Contains(t, refuse(t, "generate", "--model", dir), "--prompt")
-	require.Contains(t, refuse(t, "generate", "--model", "none", "--prompt", "x", "--temperature", "Inf"),
+	refuse(t, "must be owner/name", "model", "fetch", "no-owner")
+	refuse(t, "llama-135m", "model", "create", "--shape", "llama", dir)
+	refuse(t, "int8", "model", "create", "--dtype", "int8", dir)
+	refuse(t, "hidden_size is -4", "model", "create", "--hidden", "-4", dir)
+	refuse(t, "--model", "bench", "--mode", "train")
+	refuse(t, "nap", "bench", "--model", dir, "--mode", "nap")
+	refuse(t, "--prompt", "generate", "--model", dir)
+	require.Contains(t, refuse(t, "", "generate", "--model", "none", "--prompt", "x", "--temperature", "Inf"),
 		"temperature is +Inf, must be", "before the model is opened")
-	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "<image>"), "0 images")
-	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x"), "config.json")
-	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x", "--image", filepath.Join(dir, "none.png")),
-		"none.png")
+	refuse(t, "0 images", "generate", "--model", dir, "--prompt", "<image>")
+	refuse(t, "config.json", "generate", "--model", dir, "--prompt", "x")
+	refuse(t, "none.png", "generate", "--model", dir, "--prompt", "x", "--image", filepath.Join(dir, "none.png"))
 	huge := filepath.Join(dir, "huge.png") // only a header: 50,000 by 50,000 pixels
 	header := "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\xc3\x50\x00\x00\xc3\x50\x08\x06\x00\x00\x00"
 	sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(header[12:])))
-	require.NoError(t, os.WriteFile(huge, append([]byte(header), sum...), 0o644))
-	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x", "--image", huge), "50000 by 50000 pixels")
+	testkit.Write(t, huge, append([]byte(header), sum...))
+	refuse(t, "50000 by 50000 pixels", "generate", "--model", dir, "--prompt", "x", "--image", huge)
 }
 
 func TestShapesAreListed(t *testing.T) {
-	var shapes map[string]vlm.Shape
-	require.NoError(t, json.Unmarshal([]byte(succeed(t, "model", "shapes", "--json")), &shapes))
+	shapes := decoded[map[string]vlm.Shape](t, "model", "shapes", "--json")
 	text := succeed(t, "model", "shapes")
 	for _, name := range vlm.ShapeNames() {
 		require.Contains(t, shapes, name)

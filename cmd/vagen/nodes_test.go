@@ -1,12 +1,12 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 )
@@ -41,7 +41,7 @@ func divisible(t *testing.T, dir string) (config string) {
 	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 32, 64, 1
 	model := tinymodel.Create(t, shape, tinymodel.Tags, 1)
 	config = filepath.Join(dir, "run.yaml")
-	require.NoError(t, os.WriteFile(config, []byte(`
+	testkit.Write(t, config, `
 env: {name: frozenlake, config: {render_mode: vision, tile_size: 14, prompt: brief, format_reward: 0.1, turn_cost: 0.2}}
 model: {backend: go, cache_tokens: 128, micro_tokens: 128, same_bytes: true}
 algorithm: {adv_estimator: bi_level_gae}
@@ -52,6 +52,6 @@ critic: {kind: shared}
 data: {train_batch_size: 8, val_batch_size: 4, max_response_length: 4}
 rollout_manager: {max_turns: 2}
 trainer: {total_training_steps: 2, save_freq: 1, test_freq: 1, max_actor_ckpt_to_keep: 2, max_critic_ckpt_to_keep: 2, logger: [console]}
-`), 0o644))
+`)
 	return config
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/testkit"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/replay"
@@ -53,21 +52,20 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 	require.True(t, ok)
 	row.LogProbs[start] -= 1
 	require.NoError(t, store.Save(path, 3, ts))
-	lines := strings.SplitAfter(contents(t, filepath.Join(out, "metrics.jsonl")), "\n")
+	lines := strings.SplitAfter(testkit.Text(t, filepath.Join(out, "metrics.jsonl")), "\n")
 	for i, line := range lines {
 		if strings.HasPrefix(line, `{"kind":"step","step":3,`) {
 			lines[i] = strings.Replace(line, `"train/turns":2`, `"train/turns":5`, 1)
 		}
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(out, "metrics.jsonl"), []byte(strings.Join(lines, "")), 0o644))
+	testkit.Write(t, filepath.Join(out, "metrics.jsonl"), strings.Join(lines, ""))
 	code, text, errs := launchRun(t, "", "replay", out, "--step", "3", "--log", "error")
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "the replay differs from the record: step 3")
 	require.Regexp(t, `first difference: episode 1 \(group 1, index 0\), turn 1, conversation 0, position \d+: log-prob of token \d+ was -`, text)
 	require.Contains(t, text, "metric train/turns: 5 → 2\n")
 	_, text, _ = launchRun(t, "", "replay", out, "--step", "3", "--log", "error", "--json")
-	var r replay.Result
-	require.NoError(t, json.Unmarshal([]byte(text), &r))
+	r := testkit.JSON[replay.Result](t, text)
 	require.Equal(t, []int{3, 2, 1, 1, start}, []int{r.Step, r.From, r.First.Episode, r.First.Turn, r.First.Token})
 
 	row.LogProbs[start] += 1
@@ -82,14 +80,11 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 		"step is 9, must be in":  {out, "--step", "9"},
 		"config.yaml: no such f": {filepath.Join(out, "none"), "--step", "1"},
 	} {
-		code, _, errs := launchRun(t, "", append([]string{"replay", "--log", "error"}, args...)...)
-		require.NotEqual(t, cli.OK, code)
-		require.Contains(t, errs, want)
+		stops(t, want, append([]string{"replay", "--log", "error"}, args...)...)
 	}
 	config, out = setup(t)
 	succeed(t, "train", config, "--log", "error", "--out", out)
-	_, _, errs = launchRun(t, "", "replay", out, "--step", "1")
-	require.Contains(t, errs, "trainer.rollout_data_dir is null")
+	stops(t, "trainer.rollout_data_dir is null", "replay", out, "--step", "1")
 }
 
 // TestReplayNeedsNoStoredImages: tokens are compared, so trainer.log_image can be off.
@@ -99,5 +94,5 @@ func TestReplayNeedsNoStoredImages(t *testing.T) {
 	succeed(t, "train", config, "--log", "error", "--out", out, "env.config.render_mode=vision",
 		"data.max_prompt_length=0", "trainer.rollout_data_dir="+episodes)
 	require.NoDirExists(t, filepath.Join(episodes, "images"))
-	require.Contains(t, succeed(t, "replay", out, "--step", "1", "--log", "error"), "everything equals the record\n")
+	prints(t, "everything equals the record\n", "replay", out, "--step", "1", "--log", "error")
 }

@@ -18,6 +18,7 @@ import (
 	"vagen/env/builtin"
 	"vagen/env/remote"
 	"vagen/internal/cli"
+	"vagen/internal/testkit"
 	"vagen/rollout/store"
 )
 
@@ -98,9 +99,8 @@ func requireNoSecret(t *testing.T, dirs ...string) {
 func TestNoArtefactOfARunContainsASecret(t *testing.T) {
 	host := guarded(t)
 	options := fmt.Sprintf(`{base_urls: ["http://:%s@%s"], token: %s, api_key: %s, headers: {X-Own: %s}, render_mode: text, prompt: brief, size: 2}`, canary, host, canary, canary, canary)
-	file := filepath.Join(t.TempDir(), "envs.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("envs:\n  - {name: remote, n_envs: 4, seed: [1, 100, 1], config: "+
-		options+"}\n"), 0o644))
+	file := testkit.File(t, "envs.yaml", "envs:\n  - {name: remote, n_envs: 4, seed: [1, 100, 1], config: "+
+		options+"}\n")
 	for name, with := range map[string]struct{ options, secrets []string }{
 		"options of an environment": {[]string{"env.name=remote", "rollout_manager.base_url=http://user:" + canary + "@h:1"},
 			[]string{"env.config=" + options, "rollout_manager.base_url=http://user:" + canary + "-new@h:1"}},
@@ -157,7 +157,7 @@ func TestNoArtefactOfARunContainsASecret(t *testing.T) {
 // TestASecretIsNotShownWhenItIsRefused, nor if the service does not respond.
 func TestASecretIsNotShownWhenItIsRefused(t *testing.T) {
 	config, out := setup(t)
-	require.NotContains(t, refuse(t, "train", config, "rollout_manager.use_service=true",
+	require.NotContains(t, refuse(t, "", "train", config, "rollout_manager.use_service=true",
 		"rollout_manager.base_url=http://user:"+canary+"/x@host"), canary)
 	for _, url := range []string{"http://user:" + canary + "@127.0.0.1:1", "http://user:" + canary + "@" + guarded(t) +
 		"/none"} {

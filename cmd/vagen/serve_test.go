@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/testkit"
 )
 
 // watched extracts the address that a service logs.
@@ -59,16 +59,13 @@ func launchService(t *testing.T, args ...string) (url string, stop func() (code 
 
 func TestServedEnvironmentsArePlayed(t *testing.T) {
 	url, stop := serve(t, "--env", "frozenlake", "--protocol", "lite,legacy", "render_mode=text", "desc=[SF, FG]")
-	code, out, errs := launchRun(t, "right,down\n", "play", "remote", "base_urls="+url)
-	require.Equal(t, cli.OK, code, errs)
+	out := play(t, "right,down\n", "remote", "base_urls="+url)
 	require.Contains(t, out, "The episode ended (solved) after 1 turns. Total reward: 1.02.")
 
-	code, out, errs = launchRun(t, "Right,Down\n", "play", "remote_legacy", "base_url="+url, "env_name=frozenlake",
-		"prompt_format=free_think")
-	require.Equal(t, cli.OK, code, errs)
+	out = play(t, "Right,Down\n", "remote_legacy", "base_url="+url, "env_name=frozenlake", "prompt_format=free_think")
 	require.Contains(t, out, "Total reward: 10.5.", "with legacy rules success gives 10 and the format 0.5")
 
-	require.Contains(t, succeed(t, "env", "check", "remote", "base_urls="+url, "--seeds", "1"), "remote: 0 problems")
+	prints(t, "remote: 0 problems", "env", "check", "remote", "base_urls="+url, "--seeds", "1")
 	got, err := http.Get(url + "/metrics")
 	require.NoError(t, err)
 	body, err := io.ReadAll(got.Body)
@@ -87,12 +84,11 @@ func TestServedEnvironmentsArePlayed(t *testing.T) {
 }
 
 func TestServedWithAKey(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "key")
-	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
+	file := testkit.File(t, "key", "secret\n")
 	t.Setenv("VAGEN_TEST_KEY", "secret")
 	for _, flags := range [][]string{{"--api-key-env", "VAGEN_TEST_KEY"}, {"--api-key-file", file}} {
 		url, stop := serve(t, append(flags, "--env", "sokoban")...)
-		require.Contains(t, fail(t, "play", "remote", "base_urls="+url, "retries=0"), "refuses the key")
+		fail(t, "refuses the key", "play", "remote", "base_urls="+url, "retries=0")
 		succeed(t, "play", "remote", "base_urls="+url, "token=secret", "render_mode=text")
 		code, log := stop()
 		require.Equal(t, cli.OK, code)
@@ -102,12 +98,12 @@ func TestServedWithAKey(t *testing.T) {
 
 func TestClientsOfAServiceSetPathsOnlyIfAllowed(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.svg"), []byte(`<svg viewBox="0 0 9 9"/>`), 0o600))
+	testkit.Write(t, filepath.Join(dir, "a.svg"), `<svg viewBox="0 0 9 9"/>`)
 	for _, args := range [][]string{nil, {"--allow-option", "data_dir"}} {
 		url, stop := serve(t, append([]string{"--env", "svg"}, args...)...)
 		play := []string{"play", "remote", "base_urls=" + url, "retries=0", "data_dir=" + dir}
 		if args == nil {
-			require.Contains(t, fail(t, play...), "only the operator of the service may set it")
+			fail(t, "only the operator of the service may set it", play...)
 		} else {
 			succeed(t, play...)
 		}
@@ -152,8 +148,8 @@ func TestInvalidServiceFlagsAreRefused(t *testing.T) {
 		"variable NONE is empty":              {"--env", "sokoban", "--api-key-env", "NONE"},
 		"are both set":                        {"--env", "sokoban", "--api-key-env", "A", "--api-key-file", "b"},
 	} {
-		require.Contains(t, refuse(t, append([]string{"serve", "--log", "error"}, args...)...), want)
+		refuse(t, want, append([]string{"serve", "--log", "error"}, args...)...)
 	}
-	require.Contains(t, fail(t, "serve", "--env", "sokoban", "--api-key-file", "/does/not/exist"), "the API key: ")
-	require.Contains(t, fail(t, "serve", "--env", "sokoban", "--addr", "nowhere"), "nowhere")
+	fail(t, "the API key: ", "serve", "--env", "sokoban", "--api-key-file", "/does/not/exist")
+	fail(t, "nowhere", "serve", "--env", "sokoban", "--addr", "nowhere")
 }

@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // TestADryRunOfTheSupervisedStage, which plays no levels, says how many examples it has; train
 // with trainer.stage=sft is the same.
 func TestADryRunOfTheSupervisedStage(t *testing.T) {
 	config, out := setup(t)
-	chats := file(t, "chats.jsonl", `{"prompt": "hi", "response": "Up"}`+"\n"+`{"prompt": "ho", "response": "Left"}`+"\n")
+	chats := testkit.File(t, "chats.jsonl",
+		`{"prompt": "hi", "response": "Up"}`+"\n"+`{"prompt": "ho", "response": "Left"}`+"\n")
 	for _, command := range [][]string{{"sft"}, {"train", "trainer.stage=sft"}} {
 		for _, from := range [][]string{
 			{"sft.train_files=[" + chats + "]", "env.name=null", "env.config=null"},
@@ -43,7 +46,7 @@ func TestADryRunReadsTheExamplesAsTrainingWould(t *testing.T) {
 	for want, record := range map[string]string{
 		"gone.png: no such file":              shows("gone.png"),
 		"not a regular file":                  shows("/dev/zero"),
-		"the image has 20000 by 20000 pixels": shows(file(t, "large.png", large)),
+		"the image has 20000 by 20000 pixels": shows(testkit.File(t, "large.png", large)),
 		"sft.max_length is 200": `{"prompt": "` + strings.Repeat("long ", 100) +
 			`", "response": "Up"}`,
 		`it is "robot", must be system, user, assistant`:           `{"messages": [{"role": "robot", "content": "a"}, {"role": "assistant", "content": "Up"}]}`,
@@ -51,14 +54,13 @@ func TestADryRunReadsTheExamplesAsTrainingWould(t *testing.T) {
 		"byte 16: 0xe9 is not UTF-8":                               "{\"prompt\": \"caf\xe9\", \"response\": \"Up\"}",
 		"messages[0].role: it is assistant, but must follow a mes": `{"messages": [{"role": "assistant", "content": "Up"}]}`,
 	} {
-		chats := file(t, "chats.jsonl", record+"\n")
+		chats := testkit.File(t, "chats.jsonl", record+"\n")
 		args := []string{
 			"sft", config, "--out", out, "sft.train_files=[" + chats + "]", "sft.val_fraction=0",
 			"sft.max_length=200",
 		}
 		for _, flags := range [][]string{{"--dry-run"}, nil} {
-			errs := refuse(t, append(args, flags...)...)
-			require.Contains(t, errs, want)
+			errs := refuse(t, want, append(args, flags...)...)
 			require.Contains(t, errs, "chats.jsonl", want)
 			require.NoDirExists(t, out)
 		}

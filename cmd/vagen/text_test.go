@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/policy/vlm"
 )
@@ -17,7 +18,8 @@ func TestTextModelsTrainWithTheSameCommand(t *testing.T) {
 	shape := vlm.Shape{Family: "llama", Hidden: 32, FF: 64, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 16, RopeTheta: 10000,
 		MaxPositions: 1024}
 	model := tinymodel.Create(t, shape, tinymodel.Tags, 1)
-	envs := file(t, "envs.yaml", "envs: [{name: FrozenLake, n_envs: 4, seed: [1, 99, 1], max_turns: 1, response_length_per_turn: 4, config: {render_mode: text, prompt: brief, size: 2}}]")
+	envs := testkit.File(t, "envs.yaml",
+		"envs: [{name: FrozenLake, n_envs: 4, seed: [1, 99, 1], max_turns: 1, response_length_per_turn: 4, config: {render_mode: text, prompt: brief, size: 2}}]")
 	out := filepath.Join(dir, "out")
 	text := succeed(t, "train", "--preset", "lite_ppo", "--out", out, "--log", "warn",
 		"data.train_files="+envs, "data.val_files="+envs, "data.train_batch_size=2", "trainer.total_training_steps=null",

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/testkit"
 	"vagen/train/proof"
 )
 
@@ -33,7 +33,7 @@ func TestRunsWithOldEpisodesAreReplayed(t *testing.T) {
 	}
 	require.Regexp(t, `replay +ok +step \d: 2 episodes with \d+ tokens, and all metrics, are equal bit by bit`,
 		succeed(t, "verify", out, "--steps", "1", "--log", "error"))
-	require.Contains(t, contents(t, filepath.Join(out, "metrics.jsonl")), `"rollout/staleness_max":2,`)
+	require.Contains(t, testkit.Text(t, filepath.Join(out, "metrics.jsonl")), `"rollout/staleness_max":2,`)
 }
 
 // TestVerifyReplaysAndBisectNamesTheSeed: a run equals its record, a changed metric is
@@ -48,16 +48,15 @@ func TestVerifyReplaysAndBisectNamesTheSeed(t *testing.T) {
 	require.Contains(t, text, "1 of 2 steps that can be replayed were drawn with seed 7\n")
 	require.Contains(t, text, "1 other steps; 2 of all steps can be replayed")
 	require.Regexp(t, `inputs +ok +\d+ files that the run read equal the record`, text)
-	require.Contains(t, succeed(t, "verify", out, "--no-replay"), "no step was replayed, as asked for")
-	require.Contains(t, refuse(t, "verify", out, "--no-replay", "--seed", "3"), "--no-replay replays no step")
+	prints(t, "no step was replayed, as asked for", "verify", out, "--no-replay")
+	refuse(t, "--no-replay replays no step", "verify", out, "--no-replay", "--seed", "3")
 	record := filepath.Join(out, proof.FileName)
-	whole := contents(t, record)
+	whole := testkit.Text(t, record)
 	cut := whole[:strings.LastIndex(strings.TrimSuffix(whole, "\n"), "\n")+1]
-	require.NoError(t, os.WriteFile(record, []byte(cut), 0o644))
-	_, _, errs := launchRun(t, "", "verify", out, "--no-replay")
-	require.Contains(t, errs, "the record does not reach the end of the run: "+out)
+	testkit.Write(t, record, cut)
+	stops(t, "the record does not reach the end of the run: "+out, "verify", out, "--no-replay")
 	succeed(t, "verify", out, "--no-replay", "--unfinished")
-	require.NoError(t, os.WriteFile(record, []byte(whole), 0o644))
+	testkit.Write(t, record, whole)
 
 	other := out + "-other"
 	succeed(t, append(args, "--out", other, "run.seed=3", "trainer.rollout_data_dir="+filepath.Join(other, "rollouts"))...)
@@ -65,22 +64,21 @@ func TestVerifyReplaysAndBisectNamesTheSeed(t *testing.T) {
 	require.Regexp(t, `first difference +step 1, episodes: episode 0 `, text)
 	require.Regexp(t, `likely cause +seed: run.seed: 0 → 3`, text)
 	require.Regexp(t, `first weights +step 1: actor/model.safetensors: tensor .* weights differ`, text)
-	var b proof.Bisection
-	require.NoError(t, json.Unmarshal([]byte(succeed(t, "bisect", out, other, "--json")), &b))
+	b := decoded[proof.Bisection](t, "bisect", out, other, "--json")
 	require.Equal(t, 1, b.First.Step)
 
 	name := filepath.Join(out, "metrics.jsonl")
 	require.NoError(
 		t,
-		os.WriteFile(name, []byte(strings.Replace(contents(t, name), `"train/turns":1`, `"train/turns":2`, 1)), 0o644),
+		os.WriteFile(name, []byte(strings.Replace(testkit.Text(t, name), `"train/turns":1`, `"train/turns":2`, 1)),
+			0o644),
 	)
 	code, text, errs := launchRun(
 		t, "", "verify", out, "--steps", "2", "--log", "error", "--json",
 	) // with a random seed
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "the run does not equal its record")
-	var r proof.Report
-	require.NoError(t, json.Unmarshal([]byte(text), &r))
+	r := testkit.JSON[proof.Report](t, text)
 	require.Contains(t, r.Faults()[0].Detail, "is not the recorded event: step of step ")
 	require.Contains(t, text, "metrics differ: train/turns: 2 → 1")
 }

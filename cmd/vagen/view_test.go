@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/testkit"
 )
 
 // firstLine hands over the first line that is written.
@@ -34,8 +35,8 @@ func (f *firstLine) Write(p []byte) (int, error) {
 
 // TestTheKeyOfAViewedRunComesFromAFlagTheEnvironmentOrAFile, and from one of them.
 func TestTheKeyOfAViewedRunComesFromAFlagTheEnvironmentOrAFile(t *testing.T) {
-	dir := filepath.Dir(file(t, "metrics.jsonl", ""))
-	key, empty := file(t, "key", " k\n"), file(t, "empty", "\n")
+	dir := filepath.Dir(testkit.File(t, "metrics.jsonl", ""))
+	key, empty := testkit.File(t, "key", " k\n"), testkit.File(t, "empty", "\n")
 	t.Setenv("VIEW_KEY", "k")
 	for _, args := range [][]string{{"--key", "k"}, {"--key-env", "VIEW_KEY"}, {"--key-file", key}} {
 		ctx, stop := context.WithCancel(t.Context())
@@ -55,8 +56,7 @@ func TestTheKeyOfAViewedRunComesFromAFlagTheEnvironmentOrAFile(t *testing.T) {
 		"the key in " + empty + " is empty":                            {"--key-file", empty},
 		"no such file":                                                 {"--key-file", empty + "-none"},
 	} {
-		_, _, errs := launchRun(t, "", append([]string{"view", dir}, args...)...)
-		require.Contains(t, errs, want)
+		stops(t, want, append([]string{"view", dir}, args...)...)
 	}
 }
 
@@ -101,6 +101,6 @@ func TestAViewedRunIsTheOneThatWasTrained(t *testing.T) {
 	stop()
 	require.Equal(t, cli.OK, <-ended)
 
-	require.Contains(t, refuse(t, "view", filepath.Join(out, "nowhere")), "not the folder of a run")
-	require.Contains(t, refuse(t, "view", out, "--addr", "0.0.0.0:0"), "a key is needed")
+	refuse(t, "not the folder of a run", "view", filepath.Join(out, "nowhere"))
+	refuse(t, "a key is needed", "view", out, "--addr", "0.0.0.0:0")
 }

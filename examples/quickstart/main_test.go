@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,6 +20,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/internal/testkit"
 	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/proof"
@@ -60,13 +60,11 @@ type line struct {
 // metrics reads what a run has written so far.
 func metrics(t *testing.T, out string) []line {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
-	require.NoError(t, err)
+	raw := testkit.Read(t, filepath.Join(out, "metrics.jsonl"))
 	require.True(t, bytes.HasSuffix(raw, []byte("\n")), "the last line is whole")
 	var lines []line
 	for text := range bytes.Lines(raw) {
-		var l line
-		require.NoError(t, json.Unmarshal(text, &l))
+		l := testkit.JSON[line](t, text)
 		lines = append(lines, l)
 	}
 	return lines
@@ -192,8 +190,7 @@ func TestARunWritesItsFolder(t *testing.T) {
 			{"imitate", 1}, {"imitate", 2}, {"imitate", 1}, {"validate", 0}, {"step", 1}, {"save", 1}, {"step", 2},
 			{"validate", 2}, {"save", 2},
 		}, metrics(t, out))
-		weights, err := os.ReadFile(filepath.Join(out, "checkpoints/step_2/actor/model.safetensors"))
-		require.NoError(t, err)
+		weights := testkit.Read(t, filepath.Join(out, "checkpoints/step_2/actor/model.safetensors"))
 		if first == nil {
 			first = weights
 		}
@@ -274,8 +271,7 @@ func verified(t *testing.T, out string) {
 }
 
 func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	file := testkit.File(t, "file", "")
 	o, err := parse([]string{"-recipe", "tiny", "-backend", "go", "-out", filepath.Join(file, "run")}, os.Stderr)
 	require.NoError(t, err)
 	err = quickstart(t.Context(), o, &bytes.Buffer{}, os.Stderr)

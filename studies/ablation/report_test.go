@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/stats"
+	"vagen/internal/testkit"
 )
 
 // TestPairsAreThoseOfStudent: 4.604 is Student's t for 4 degrees of freedom at 99 %, from a
@@ -59,12 +60,9 @@ func TestTheReportSaysWhatTheNumbersSay(t *testing.T) {
 	}
 	o := options{seeds: 4, report: filepath.Join(t.TempDir(), "docs", "ablation.md")}
 	require.NoError(t, report(o, nil, published()))
-	raw, err := os.ReadFile(o.report)
-	require.NoError(t, err)
-	require.Contains(t, string(raw), "There are none yet")
+	require.Contains(t, testkit.Text(t, o.report), "There are none yet")
 	require.NoError(t, report(o, all, published()))
-	raw, err = os.ReadFile(o.report)
-	require.NoError(t, err)
+	raw := testkit.Text(t, o.report)
 	for _, want := range []string{
 		"with 4 seeds each, 0 to 3,", "| vagen_full | 0.708 |", "0.70 0.73 0.69 0.71",
 		"![success over training](ablation.png)", "(ablation-seeing.png)",
@@ -72,7 +70,7 @@ func TestTheReportSaysWhatTheNumbersSay(t *testing.T) {
 		"| vagen_base − turn_ppo | -0.205 |", "**lower** |",
 		"not significant |", "| observation, first turn: vagen_full, end − warm start | +0.207 |",
 	} {
-		require.Contains(t, string(raw), want)
+		require.Contains(t, raw, want)
 	}
 	for _, name := range []string{"ablation.png", "ablation-seeing.png"} {
 		picture, err := os.Open(filepath.Join(filepath.Dir(o.report), name))
@@ -101,9 +99,7 @@ func TestTheLongerStudyComparesTwoPresets(t *testing.T) {
 		}
 	}
 	require.NoError(t, report(o, all, s))
-	raw, err := os.ReadFile(o.report)
-	require.NoError(t, err)
-	text := string(raw)
+	text := testkit.Text(t, o.report)
 	for _, want := range []string{
 		"`go run ./studies/ablation -long -seeds 2` wrote this page. It trains vagen_base and vagen_full with 2 seeds",
 		"| vagen_full − vagen_base | +0.100 |", "(ablation-long.png)", "chosen after those\nresults were seen"} {

@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env/frozenlake"
+	"vagen/internal/testkit"
 )
 
 // TestSlipsAreAsFrequentAsAsked: without slips a response states the truth; with them the share
@@ -85,9 +85,8 @@ func TestTheStudyFromAStartThatMisreads(t *testing.T) {
 
 	o.report, o.plan = filepath.Join(t.TempDir(), "page.md"), true
 	require.NoError(t, report(o, nil, o.setting()))
-	raw, err := os.ReadFile(o.report)
-	require.NoError(t, err)
-	require.Contains(t, string(raw), "`go run ./studies/ablation -slips` wrote this page. It trains the five presets")
+	raw := testkit.Text(t, o.report)
+	require.Contains(t, raw, "`go run ./studies/ablation -slips` wrote this page. It trains the five presets")
 	o.seeds, o.first = 3, 7
 	require.Contains(t, introduction(o.setting(), o),
 		"`go run ./studies/ablation -slips -seeds 3 -first 7` wrote this page.")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/advantage"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/train/credit"
 )
@@ -21,9 +22,7 @@ func TestAStudyIsWrittenAndResumes(t *testing.T) {
 	o := options{seeds: 2, steps: 2, measured: 2, out: filepath.Join(dir, "out"), report: filepath.Join(dir, "page.md")}
 	read := func() string {
 		require.NoError(t, compare(t.Context(), o, new(bytes.Buffer)))
-		raw, err := os.ReadFile(o.report)
-		require.NoError(t, err)
-		return string(raw)
+		return testkit.Text(t, o.report)
 	}
 	want := read()
 	for _, name := range append(compared, credit.ReturnMinusMean) {
@@ -31,13 +30,10 @@ func TestAStudyIsWrittenAndResumes(t *testing.T) {
 	}
 	for _, name := range []string{"credit", compared[0]} {
 		file := filepath.Join(o.out, "seed1", name+".json")
-		before, err := os.ReadFile(file)
-		require.NoError(t, err)
+		before := testkit.Text(t, file)
 		require.NoError(t, os.Remove(file))
 		require.Equal(t, want, read())
-		after, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.Equal(t, string(before), string(after))
+		require.Equal(t, before, testkit.Text(t, file))
 	}
 	o.measured = 1
 	require.ErrorContains(t, compare(t.Context(), o, new(bytes.Buffer)), "-measured: 2 → 1")
