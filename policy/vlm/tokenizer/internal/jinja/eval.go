@@ -1,49 +1,54 @@
 package jinja
 
-func (e litExpr) eval(s *scope) any {
-	s.countStep()
-	return e.value
-}
+// expr is an expression, which returns its value.
+type expr func(*scope) any
 
-func (e nameExpr) eval(s *scope) any {
-	s.countStep()
-	if v, ok := s.get(e.name); ok {
+func constant(v any) expr {
+	return func(s *scope) any {
+		s.countStep()
 		return v
 	}
-	if fn, ok := globals[e.name]; ok {
-		return fn
-	}
-	return undefined(e)
 }
 
-func (e listExpr) eval(s *scope) any {
-	s.alloc(listEntry * len(e.items))
-	list := make([]any, len(e.items))
-	for i, item := range e.items {
-		list[i] = item.eval(s)
-	}
-	return list
-}
-
-func (e dictExpr) eval(s *scope) any {
-	s.alloc(scopeSize + dictEntry*len(e.keys))
-	d := new(dict)
-	for i, k := range e.keys {
-		key := k.eval(s)
-		switch key.(type) {
-		case string, int:
-		default:
-			s.fail("a dictionary key that is neither a string nor an integer is not supported")
+func variable(name string) expr {
+	return func(s *scope) any {
+		s.countStep()
+		if v, ok := s.get(name); ok {
+			return v
 		}
-		d.set(key, e.values[i].eval(s))
+		if fn, ok := globals[name]; ok {
+			return fn
+		}
+		return undefined{name}
 	}
-	return d
 }
 
-func (e attrExpr) eval(s *scope) any {
-	of := e.of.eval(s)
-	s.line = e.line
-	return s.attribute(of, e.name)
+func listOf(items []expr) expr {
+	return func(s *scope) any {
+		s.alloc(listEntry * len(items))
+		list := make([]any, len(items))
+		for i, item := range items {
+			list[i] = item(s)
+		}
+		return list
+	}
+}
+
+func dictOf(keys, values []expr) expr {
+	return func(s *scope) any {
+		s.alloc(scopeSize + dictEntry*len(keys))
+		d := new(dict)
+		for i, k := range keys {
+			key := k(s)
+			switch key.(type) {
+			case string, int:
+			default:
+				s.fail("a dictionary key that is neither a string nor an integer is not supported")
+			}
+			d.set(key, values[i](s))
+		}
+		return d
+	}
 }
 
 // attribute is a.name: a method if there is one with this name, otherwise an item.
@@ -70,9 +75,8 @@ func (s *state) attribute(of any, name string) any {
 	return undefined{name}
 }
 
-func (e indexExpr) eval(s *scope) any {
-	of, at := e.of.eval(s), e.at.eval(s)
-	s.line = e.line
+// index is of[at].
+func (s *state) index(of, at any) any {
 	switch v := of.(type) {
 	case *dict:
 		if item, ok := v.get(at); ok {
@@ -110,43 +114,46 @@ func position(at any, n int) (int, bool) {
 	return i, ok && i >= 0 && i < n
 }
 
-func (e sliceExpr) eval(s *scope) any {
-	bound := func(x expr) (int, bool) {
-		if x == nil {
+// sliceOf is of[from:to:step], of which all but the first may be nil.
+func sliceOf(of expr, parts [3]expr, line int) expr {
+	return func(s *scope) any {
+		of := of(s)
+		s.line = line
+		bound := func(x expr) (int, bool) {
+			if x == nil {
+				return 0, false
+			}
+			v := x(s)
+			s.line = line
+			switch v := v.(type) {
+			case nil:
+				return 0, false
+			case int:
+				return v, true
+			}
+			s.fail("a slice needs integers")
 			return 0, false
 		}
-		v := x.eval(s)
-		s.line = e.line
-		switch v := v.(type) {
-		case nil:
-			return 0, false
-		case int:
-			return v, true
+		step, ok := bound(parts[2])
+		if !ok {
+			step = 1
 		}
-		s.fail("a slice needs integers")
-		return 0, false
+		if step == 0 {
+			s.fail("slice step 0")
+		}
+		from, hasFrom := bound(parts[0])
+		to, hasTo := bound(parts[1])
+		s.countSize(of)
+		switch v := of.(type) {
+		case string:
+			s.alloc(4 * len(v))
+			return s.countValue(string(slice([]rune(v), from, to, step, hasFrom, hasTo)))
+		case []any:
+			return s.countValue(slice(v, from, to, step, hasFrom, hasTo))
+		}
+		s.fail("cannot slice %s", typeName(of))
+		return nil
 	}
-	of := e.of.eval(s)
-	s.line = e.line
-	step, ok := bound(e.step)
-	if !ok {
-		step = 1
-	}
-	if step == 0 {
-		s.fail("slice step 0")
-	}
-	from, hasFrom := bound(e.from)
-	to, hasTo := bound(e.to)
-	s.countSize(of)
-	switch v := of.(type) {
-	case string:
-		s.alloc(4 * len(v))
-		return s.countValue(string(slice([]rune(v), from, to, step, hasFrom, hasTo)))
-	case []any:
-		return s.countValue(slice(v, from, to, step, hasFrom, hasTo))
-	}
-	s.fail("cannot slice %s", typeName(of))
-	return nil
 }
 
 // slice follows Python's rules for out-of-range and negative bounds.
@@ -178,92 +185,66 @@ func slice[T any](list []T, from, to, step int, hasFrom, hasTo bool) []T {
 	return out
 }
 
-func (e callExpr) eval(s *scope) any {
-	s.countStep()
-	fn, ok := e.fn.eval(s).(function)
-	s.line = e.line
-	name := "it"
-	switch f := e.fn.(type) {
-	case nameExpr:
-		name = f.name
-	case attrExpr:
-		name = "." + f.name
-	}
-	if !ok {
-		s.fail("cannot call %s: not a supported function or method", name)
-	}
-	args, kw := evalArgs(s, e.line, e.args, e.kw)
-	s.alloc(scopeSize)
-	return s.countValue(fn(call{s.state, name, nil, args, kw}))
+// arguments are those of a call in a line.
+type arguments struct {
+	list  []expr
+	named map[string]expr
+	line  int
 }
 
-// evalArgs returns the arguments of a call in a line.
-func evalArgs(s *scope, line int, args []expr, kw map[string]expr) ([]any, map[string]any) {
-	values := make([]any, len(args))
-	for i, a := range args {
-		values[i] = a.eval(s)
+func (a arguments) values(s *scope) ([]any, map[string]any) {
+	list := make([]any, len(a.list))
+	for i, x := range a.list {
+		list[i] = x(s)
 	}
 	named := map[string]any{}
-	for name, a := range kw {
-		named[name] = a.eval(s)
+	for name, x := range a.named {
+		named[name] = x(s)
 	}
-	s.line = line
-	return values, named
+	s.line = a.line
+	return list, named
 }
 
-func (e filterExpr) eval(s *scope) any {
-	fn, ok := filters[e.name]
-	s.line = e.line
-	if !ok {
-		s.fail("filter %q is not supported", e.name)
-	}
-	of := e.of.eval(s)
-	s.countSize(of)
-	args, kw := evalArgs(s, e.line, e.args, e.kw)
-	s.alloc(scopeSize)
-	return s.countValue(fn(call{s.state, e.name, of, args, kw}))
-}
-
-func (e testExpr) eval(s *scope) any {
-	fn, ok := tests[e.name]
-	s.line = e.line
-	if !ok {
-		s.fail("test %q is not supported", e.name)
-	}
-	args, _ := evalArgs(s, e.line, e.args, nil)
-	of := e.of.eval(s)
-	s.line = e.line
-	return fn(call{s.state, e.name, of, args, nil}) != e.negate
-}
-
-func (e unaryExpr) eval(s *scope) any {
-	v := e.of.eval(s)
-	s.line = e.line
-	if e.op == "not" {
-		return !isTrue(v)
-	}
-	switch n := v.(type) {
-	case int:
-		if e.op == "-" {
-			return -n
+// callOf calls a function or a method, which errors name.
+func callOf(of expr, name string, a arguments) expr {
+	return func(s *scope) any {
+		s.countStep()
+		fn, ok := of(s).(function)
+		s.line = a.line
+		if !ok {
+			s.fail("cannot call %s: not a supported function or method", name)
 		}
-		return n
-	case float64:
-		if e.op == "-" {
-			return -n
-		}
-		return n
+		list, named := a.values(s)
+		s.alloc(scopeSize)
+		return s.countValue(fn(call{s.state, name, nil, list, named}))
 	}
-	s.fail("cannot apply %s to %s", e.op, typeName(v))
-	return nil
 }
 
-func (e condExpr) eval(s *scope) any {
-	switch {
-	case isTrue(e.cond.eval(s)):
-		return e.then.eval(s)
-	case e.other != nil:
-		return e.other.eval(s)
+func filterOf(of expr, name string, a arguments) expr {
+	return func(s *scope) any {
+		fn, ok := filters[name]
+		s.line = a.line
+		if !ok {
+			s.fail("filter %q is not supported", name)
+		}
+		of := of(s)
+		s.countSize(of)
+		list, named := a.values(s)
+		s.alloc(scopeSize)
+		return s.countValue(fn(call{s.state, name, of, list, named}))
 	}
-	return undefined{"condition without else"}
+}
+
+func testOf(of expr, name string, a arguments, negate bool) expr {
+	return func(s *scope) any {
+		fn, ok := tests[name]
+		s.line = a.line
+		if !ok {
+			s.fail("test %q is not supported", name)
+		}
+		list, _ := a.values(s)
+		of := of(s)
+		s.line = a.line
+		return fn(call{s.state, name, of, list, nil}) != negate
+	}
 }

@@ -7,26 +7,45 @@ import (
 	"strings"
 )
 
-func (e binaryExpr) eval(s *scope) any {
-	a := e.a.eval(s)
-	switch e.op {
-	case "and":
-		if !isTrue(a) {
-			return a
+// signed is a sign before an operand.
+func signed(sign token, of expr) expr {
+	factor := map[string]int{"+": 1, "-": -1}[sign.text]
+	return func(s *scope) any {
+		v := of(s)
+		s.line = sign.line
+		switch n := v.(type) {
+		case int:
+			return factor * n
+		case float64:
+			return float64(factor) * n
 		}
-		return e.b.eval(s)
-	case "or":
-		if isTrue(a) {
-			return a
-		}
-		return e.b.eval(s)
+		s.fail("cannot apply %s to %s", sign.text, typeName(v))
+		return nil
 	}
-	b := e.b.eval(s)
-	s.line = e.line
-	if e.op == "~" {
+}
+
+// binary is an operator between two operands.
+func binary(op token, left, right expr) expr {
+	if op.text == "and" || op.text == "or" {
+		return func(s *scope) any {
+			if a := left(s); isTrue(a) == (op.text == "or") {
+				return a
+			}
+			return right(s)
+		}
+	}
+	return func(s *scope) any {
+		a, b := left(s), right(s)
+		s.line = op.line
+		return s.compute(op.text, a, b)
+	}
+}
+
+func (s *state) compute(op string, a, b any) any {
+	if op == "~" {
 		return s.concat(s.toText(a), s.toText(b))
 	}
-	if e.op == "*" {
+	if op == "*" {
 		if n, ok := b.(int); ok {
 			if v, ok := s.repeat(a, n); ok {
 				return v
@@ -40,21 +59,21 @@ func (e binaryExpr) eval(s *scope) any {
 	}
 	switch x := a.(type) {
 	case string:
-		if y, ok := b.(string); ok && e.op == "+" {
+		if y, ok := b.(string); ok && op == "+" {
 			return s.concat(x, y)
 		}
 	case []any:
-		if y, ok := b.([]any); ok && e.op == "+" {
+		if y, ok := b.([]any); ok && op == "+" {
 			s.countSteps(len(x) + len(y))
 			s.alloc(listEntry * (len(x) + len(y)))
 			return slices.Concat(x, y)
 		}
 	case int:
 		if y, ok := b.(int); ok {
-			return s.integer(e.op, x, y)
+			return s.integer(op, x, y)
 		}
 	}
-	s.fail("cannot compute %s %s %s", typeName(a), e.op, typeName(b))
+	s.fail("cannot compute %s %s %s", typeName(a), op, typeName(b))
 	return nil
 }
 
@@ -128,19 +147,22 @@ func (s *state) integer(op string, x, y int) any {
 	return float64(x) / float64(y)
 }
 
-func (e compareExpr) eval(s *scope) any {
-	a := e.first.eval(s)
-	for i, op := range e.ops {
-		b := e.rest[i].eval(s)
-		s.line = e.line
-		s.countSize(a)
-		s.countSize(b)
-		if !s.compare(op, a, b) {
-			return false
+// comparisons is a < b < c.
+func comparisons(first expr, ops []string, rest []expr, line int) expr {
+	return func(s *scope) any {
+		a := first(s)
+		for i, op := range ops {
+			b := rest[i](s)
+			s.line = line
+			s.countSize(a)
+			s.countSize(b)
+			if !s.compare(op, a, b) {
+				return false
+			}
+			a = b
 		}
-		a = b
+		return true
 	}
-	return true
 }
 
 func (s *state) compare(op string, a, b any) bool {

@@ -133,10 +133,19 @@ func (p *parser) block() []stmt {
 			return list
 		case t.kind == tokData:
 			p.pos++
-			list = append(list, dataStmt{t.text})
+			list = append(list, func(s *scope) control {
+				s.write(t.text)
+				return proceed
+			})
 		case t.text == "{{":
 			p.pos++
-			list = append(list, outputStmt{p.expression(), t.line})
+			value := p.expression()
+			list = append(list, func(s *scope) control {
+				v := value(s)
+				s.line = t.line
+				s.write(s.toText(v))
+				return proceed
+			})
 			p.close()
 		default:
 			word := p.tokens[p.pos+1]
@@ -178,92 +187,120 @@ func init() {
 		"for":      (*parser).forStatement,
 		"set":      (*parser).setStatement,
 		"macro":    (*parser).macroStatement,
-		"break":    func(p *parser) stmt { p.close(); return controlStmt{breakLoop} },
-		"continue": func(p *parser) stmt { p.close(); return controlStmt{continueLoop} },
-		"generation": func(p *parser) stmt {
-			p.close()
-			body := p.block()
-			p.end("endgeneration")
-			p.close()
-			return blockStmt{body}
+		"break":    jump(breakLoop),
+		"continue": jump(continueLoop),
+		"generation": func(p *parser) stmt { // runs its body
+			body := p.body("endgeneration")
+			return func(s *scope) control { return runAll(body, s) }
 		},
 	}
+}
+
+func jump(to control) func(*parser) stmt {
+	return func(p *parser) stmt {
+		p.close()
+		return func(*scope) control { return to }
+	}
+}
+
+// body parses from the end of a tag to {% end %}.
+func (p *parser) body(end string) []stmt {
+	p.close()
+	list := p.block()
+	p.end(end)
+	p.close()
+	return list
 }
 
 func (p *parser) ifStatement() stmt {
 	p.enter()
 	defer p.leave()
-	s := ifStmt{cond: p.expression()}
+	cond := p.expression()
 	p.close()
-	s.then = p.block()
+	then := p.block()
+	var other []stmt
 	switch p.end("elif", "else", "endif") {
 	case "elif":
-		s.other = []stmt{p.ifStatement()}
-		return s
+		other = []stmt{p.ifStatement()}
 	case "else":
+		other = p.body("endif")
+	default:
 		p.close()
-		s.other = p.block()
-		p.end("endif")
 	}
-	p.close()
-	return s
+	return func(s *scope) control {
+		if isTrue(cond(s)) {
+			return runAll(then, s)
+		}
+		return runAll(other, s)
+	}
 }
 
 func (p *parser) forStatement() stmt {
-	s := forStmt{line: p.peek().line}
-	s.names = append(s.names, p.name())
+	f := loop{line: p.peek().line, names: []string{p.name()}}
 	for p.accept(",") {
-		s.names = append(s.names, p.name())
+		f.names = append(f.names, p.name())
 	}
 	p.expect("in")
-	s.list = p.or() // not expression, which would parse the loop's "if" as its own
+	f.list = p.or() // not expression, which would parse the loop's "if" as its own
 	if p.accept("if") {
-		s.where = p.expression()
+		f.where = p.expression()
 	}
 	p.close()
-	s.body = p.block()
+	f.body = p.block()
 	if p.end("else", "endfor") == "else" {
+		f.other = p.body("endfor")
+	} else {
 		p.close()
-		s.other = p.block()
-		p.end("endfor")
 	}
-	p.close()
-	return s
+	return f.run
 }
 
 func (p *parser) setStatement() stmt {
-	s := setStmt{line: p.peek().line, name: p.name()}
+	line, name, attr := p.peek().line, p.name(), "" // attr is that of the namespace called name
 	if p.accept(".") {
-		s.attr = p.name()
+		attr = p.name()
 	}
+	var value expr
 	if p.accept("=") {
-		s.value = p.tuple()
+		value = p.tuple()
 		p.close()
-		return s
+	} else {
+		body := p.body("endset")
+		value = func(s *scope) any {
+			s.alloc(scopeSize)
+			return s.inner().capture(body)
+		}
 	}
-	p.close()
-	s.body = p.block()
-	p.end("endset")
-	p.close()
-	return s
+	return func(s *scope) control {
+		v := value(s)
+		if attr == "" {
+			s.vars[name] = v
+			return proceed
+		}
+		s.line = line
+		target, _ := s.get(name)
+		ns, ok := target.(namespace)
+		if !ok {
+			s.fail("%s is not a namespace", name)
+		}
+		ns[attr] = v
+		return proceed
+	}
 }
 
 func (p *parser) macroStatement() stmt {
-	s := macroStmt{name: p.name(), defaults: map[string]expr{}}
+	m := macro{name: p.name(), defaults: map[string]expr{}}
 	p.expect("(")
 	for !p.accept(")") {
 		name := p.name()
-		s.params = append(s.params, name)
+		m.params = append(m.params, name)
 		if p.accept("=") {
-			s.defaults[name] = p.expression()
+			m.defaults[name] = p.expression()
 		}
 		if !p.is(")") {
 			p.expect(",")
 		}
 	}
-	p.close()
-	s.body = p.block()
-	p.end("endmacro")
-	p.close()
-	return s
+	m.body = p.body("endmacro")
+	return m.run
 }

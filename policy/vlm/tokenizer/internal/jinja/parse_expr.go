@@ -11,14 +11,14 @@ func (p *parser) tuple() expr {
 	if !p.is(",") {
 		return first
 	}
-	list := listExpr{[]expr{first}}
+	items := []expr{first}
 	for p.accept(",") {
 		if p.peek().kind == tokClose {
 			break
 		}
-		list.items = append(list.items, p.expression())
+		items = append(items, p.expression())
 	}
-	return list
+	return listOf(items)
 }
 
 // expression parses a conditional expression or a simpler one.
@@ -27,11 +27,16 @@ func (p *parser) expression() expr {
 	defer p.leave()
 	e := p.or()
 	for p.accept("if") {
-		c := condExpr{cond: p.or(), then: e}
+		then, cond, other := e, p.or(), constant(undefined{"condition without else"})
 		if p.accept("else") {
-			c.other = p.expression()
+			other = p.expression()
 		}
-		e = c
+		e = func(s *scope) any {
+			if isTrue(cond(s)) {
+				return then(s)
+			}
+			return other(s)
+		}
 	}
 	return e
 }
@@ -41,7 +46,7 @@ func (p *parser) leftToRight(operand func() expr, ops ...string) expr {
 	e := operand()
 	for slices.ContainsFunc(ops, p.is) {
 		t := p.next()
-		e = binaryExpr{t.text, e, operand(), t.line}
+		e = binary(t, e, operand())
 	}
 	return e
 }
@@ -56,14 +61,17 @@ func (p *parser) not() expr {
 	if p.is("not") {
 		p.enter()
 		defer p.leave()
-		line := p.next().line
-		return unaryExpr{"not", p.not(), line}
+		p.pos++
+		of := p.not()
+		return func(s *scope) any { return !isTrue(of(s)) }
 	}
 	return p.comparison()
 }
 
 func (p *parser) comparison() expr {
-	c := compareExpr{first: p.sum(), line: p.peek().line}
+	first, line := p.sum(), p.peek().line
+	var ops []string
+	var rest []expr
 	for {
 		op := p.peek().text
 		switch {
@@ -72,14 +80,12 @@ func (p *parser) comparison() expr {
 		case p.is("not") && p.tokens[p.pos+1].text == "in":
 			p.pos += 2
 			op = "not in"
+		case len(ops) == 0:
+			return first
 		default:
-			if len(c.ops) == 0 {
-				return c.first
-			}
-			return c
+			return comparisons(first, ops, rest, line)
 		}
-		c.ops = append(c.ops, op)
-		c.rest = append(c.rest, p.sum())
+		ops, rest = append(ops, op), append(rest, p.sum())
 	}
 }
 
@@ -90,10 +96,9 @@ func (p *parser) signed() expr {
 	if p.is("-") || p.is("+") {
 		p.enter()
 		defer p.leave()
-		t := p.next()
-		return unaryExpr{t.text, p.signed(), t.line}
+		return signed(p.next(), p.signed())
 	}
-	return p.postfix(p.primary())
+	return p.operand()
 }
 
 // filters parses filters and tests, which bind tighter than operators between operands.
@@ -102,43 +107,54 @@ func (p *parser) filters(e expr) expr {
 		line := p.peek().line
 		switch {
 		case p.accept("|"):
-			f := filterExpr{of: e, name: p.name(), line: line}
+			name, with := p.name(), arguments{line: line}
 			if p.accept("(") {
-				f.args, f.kw = p.arguments()
+				with = p.arguments(line)
 			}
-			e = f
+			e = filterOf(e, name, with)
 		case p.accept("is"):
-			t := testExpr{of: e, line: line, negate: p.accept("not")}
-			t.name = p.name()
+			negate, name, with := p.accept("not"), p.name(), arguments{line: line}
 			if p.accept("(") {
-				t.args, _ = p.arguments()
+				with = p.arguments(line)
 			} else if k := p.peek().kind; k == tokString || k == tokInt || k == tokFloat {
-				t.args = []expr{p.postfix(p.primary())}
+				with.list = []expr{p.operand()}
 			}
-			e = t
+			e = testOf(e, name, with, negate)
 		default:
 			return e
 		}
 	}
 }
 
-func (p *parser) postfix(e expr) expr {
-	for {
-		line := p.peek().line
+// operand parses an operand with its attributes, subscripts and calls.
+func (p *parser) operand() expr {
+	name := "it" // of what is called
+	if t := p.peek(); t.kind == tokName {
+		name = t.text
+	}
+	for e := p.primary(); ; {
+		of, line := e, p.peek().line
 		switch {
 		case p.accept("."):
 			if t := p.peek(); t.kind == tokInt {
 				p.fail("attribute %q is not supported", t.text)
 			}
-			e = attrExpr{e, p.name(), line}
+			attr := p.name()
+			name = "." + attr
+			e = func(s *scope) any {
+				of := of(s)
+				s.line = line
+				return s.attribute(of, attr)
+			}
+			continue
 		case p.accept("["):
-			e = p.subscript(e, line)
+			e = p.subscript(of, line)
 		case p.accept("("):
-			args, kw := p.arguments()
-			e = callExpr{e, args, kw, line}
+			e = callOf(of, name, p.arguments(line))
 		default:
 			return e
 		}
+		name = "it"
 	}
 }
 
@@ -158,30 +174,34 @@ func (p *parser) subscript(of expr, line int) expr {
 		}
 	}
 	if colons > 0 {
-		return sliceExpr{of, parts[0], parts[1], parts[2], line}
+		return sliceOf(of, parts, line)
 	}
 	if parts[0] == nil {
 		p.fail("empty index")
 	}
-	return indexExpr{of, parts[0], line}
+	return func(s *scope) any {
+		of, at := of(s), parts[0](s)
+		s.line = line
+		return s.index(of, at)
+	}
 }
 
-// arguments parses up to the closing parenthesis.
-func (p *parser) arguments() (args []expr, kw map[string]expr) {
-	kw = map[string]expr{}
+// arguments parses up to the closing parenthesis of a call in a line.
+func (p *parser) arguments(line int) arguments {
+	a := arguments{named: map[string]expr{}, line: line}
 	for !p.accept(")") {
 		if p.peek().kind == tokName && p.tokens[p.pos+1].kind == tokOp && p.tokens[p.pos+1].text == "=" {
 			name := p.name()
 			p.pos++
-			kw[name] = p.expression()
+			a.named[name] = p.expression()
 		} else {
-			args = append(args, p.expression())
+			a.list = append(a.list, p.expression())
 		}
 		if !p.is(")") {
 			p.expect(",")
 		}
 	}
-	return args, kw
+	return a
 }
 
 func (p *parser) primary() expr {
@@ -192,33 +212,33 @@ func (p *parser) primary() expr {
 		for p.peek().kind == tokString { // adjacent strings are concatenated
 			s += p.next().text
 		}
-		return litExpr{s}
+		return constant(s)
 	case tokInt:
 		v, err := strconv.Atoi(t.text)
 		if err != nil {
 			failAt(t.line, "number %s is too large", t.text)
 		}
-		return litExpr{v}
+		return constant(v)
 	case tokFloat:
 		v, _ := strconv.ParseFloat(t.text, 64) // cannot fail: digits, a point and digits
-		return litExpr{v}
+		return constant(v)
 	case tokName:
 		switch t.text {
 		case "true", "True":
-			return litExpr{true}
+			return constant(true)
 		case "false", "False":
-			return litExpr{false}
+			return constant(false)
 		case "none", "None":
-			return litExpr{nil}
+			return constant(nil)
 		}
 		p.names[t.text] = true
-		return nameExpr{t.text}
+		return variable(t.text)
 	case tokOp:
 		switch t.text {
 		case "(":
 			return p.parenthesis()
 		case "[":
-			return listExpr{p.sequence("]")}
+			return listOf(p.sequence("]"))
 		case "{":
 			return p.dict()
 		}
@@ -233,7 +253,7 @@ func (p *parser) parenthesis() expr {
 		return e
 	}
 	p.expect(",")
-	return listExpr{append([]expr{e}, p.sequence(")")...)}
+	return listOf(append([]expr{e}, p.sequence(")")...))
 }
 
 // sequence parses expressions up to the closing bracket.
@@ -249,14 +269,14 @@ func (p *parser) sequence(end string) []expr {
 }
 
 func (p *parser) dict() expr {
-	var d dictExpr
+	var keys, values []expr
 	for !p.accept("}") {
-		d.keys = append(d.keys, p.expression())
+		keys = append(keys, p.expression())
 		p.expect(":")
-		d.values = append(d.values, p.expression())
+		values = append(values, p.expression())
 		if !p.is("}") {
 			p.expect(",")
 		}
 	}
-	return d
+	return dictOf(keys, values)
 }

@@ -148,63 +148,38 @@ func (s *scope) capture(body []stmt) string {
 	return text
 }
 
+// stmt is a statement, which writes to the state's output.
+type stmt func(*scope) control
+
+// control is a statement's effect on the loop around it.
+type control uint8
+
+const (
+	proceed control = iota
+	breakLoop
+	continueLoop
+)
+
 func runAll(list []stmt, s *scope) control {
 	for _, st := range list {
 		s.countStep()
-		if c := st.run(s); c != proceed {
+		if c := st(s); c != proceed {
 			return c
 		}
 	}
 	return proceed
 }
 
-func (d dataStmt) run(s *scope) control {
-	s.write(d.text)
-	return proceed
+// loop is a for statement.
+type loop struct {
+	names       []string
+	list, where expr // where may be nil
+	body, other []stmt
+	line        int
 }
 
-func (o outputStmt) run(s *scope) control {
-	v := o.value.eval(s)
-	s.line = o.line
-	s.write(s.toText(v))
-	return proceed
-}
-
-func (i ifStmt) run(s *scope) control {
-	if isTrue(i.cond.eval(s)) {
-		return runAll(i.then, s)
-	}
-	return runAll(i.other, s)
-}
-
-func (b blockStmt) run(s *scope) control { return runAll(b.body, s) }
-
-func (c controlStmt) run(*scope) control { return c.what }
-
-func (x setStmt) run(s *scope) control {
-	var v any
-	if x.value != nil {
-		v = x.value.eval(s)
-	} else {
-		s.alloc(scopeSize)
-		v = s.inner().capture(x.body)
-	}
-	if x.attr == "" {
-		s.vars[x.name] = v
-		return proceed
-	}
-	s.line = x.line
-	target, _ := s.get(x.name)
-	ns, ok := target.(namespace)
-	if !ok {
-		s.fail("%s is not a namespace", x.name)
-	}
-	ns[x.attr] = v
-	return proceed
-}
-
-func (f forStmt) run(s *scope) control {
-	list := f.list.eval(s)
+func (f loop) run(s *scope) control {
+	list := f.list(s)
 	s.line = f.line
 	s.countSize(list)
 	items := s.iterate(list)
@@ -215,7 +190,7 @@ func (f forStmt) run(s *scope) control {
 			s.alloc(scopeSize)
 			inner := s.inner()
 			f.bind(inner, item)
-			if isTrue(f.where.eval(inner)) {
+			if isTrue(f.where(inner)) {
 				kept = append(kept, item)
 			}
 		}
@@ -240,7 +215,7 @@ func (f forStmt) run(s *scope) control {
 	return runAll(f.other, s)
 }
 
-func (f forStmt) bind(s *scope, item any) {
+func (f loop) bind(s *scope, item any) {
 	if len(f.names) == 1 {
 		s.vars[f.names[0]] = item
 		return
@@ -270,7 +245,15 @@ func loopAt(items []any, i int) namespace {
 	return loop
 }
 
-func (m macroStmt) run(s *scope) control {
+// macro is a function of a template.
+type macro struct {
+	name     string
+	params   []string
+	defaults map[string]expr
+	body     []stmt
+}
+
+func (m macro) run(s *scope) control {
 	s.alloc(scopeSize)
 	s.vars[m.name] = function(func(c call) any {
 		if c.calls++; c.calls > maxCalls {
@@ -294,7 +277,7 @@ func (m macroStmt) run(s *scope) control {
 			case ok:
 				inner.vars[name] = v
 			case m.defaults[name] != nil:
-				inner.vars[name] = m.defaults[name].eval(inner)
+				inner.vars[name] = m.defaults[name](inner)
 			default:
 				inner.vars[name] = undefined{name}
 			}
