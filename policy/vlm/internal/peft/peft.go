@@ -33,14 +33,14 @@ var ErrConfig = errors.New("bad adapter config")
 
 // Config describes a LoRA adapter (Hu et al., arXiv:2106.09685).
 type Config struct {
-	Rank           int
-	Alpha          float64
-	RankStabilized bool     // the scale is Alpha/√Rank instead of Alpha/Rank (arXiv:2312.03732)
-	Targets        []string // modules by name, or by its last parts
-	Pattern        string   // regular expression for whole names, instead of Targets
-	Saved          []string // modules that are trained and stored in full
-	Dropout        float64  // on the adapter's input in training
-	Base           string   // base model of the adapter
+	Rank           int      `json:"r"`
+	Alpha          float64  `json:"lora_alpha"`
+	RankStabilized bool     `json:"use_rslora"`              // the scale is Alpha/√Rank instead of Alpha/Rank (arXiv:2312.03732)
+	Targets        []string `json:"-"`                       // modules by name, or by its last parts
+	Pattern        string   `json:"-"`                       // regular expression for whole names, instead of Targets
+	Saved          []string `json:"modules_to_save"`         // modules that are trained and stored in full
+	Dropout        float64  `json:"lora_dropout"`            // on the adapter's input in training
+	Base           string   `json:"base_model_name_or_path"` // base model of the adapter
 }
 
 // maxRank is more than the width of any model, and keeps sizes inside an int.
@@ -56,15 +56,10 @@ func (c Config) Scale() float64 {
 
 // file are the keys that are read.
 type file struct {
+	Config
 	Type    string          `json:"peft_type"`
-	Rank    *int            `json:"r"`
-	Alpha   *float64        `json:"lora_alpha"`
 	Targets json.RawMessage `json:"target_modules"`
-	Stable  bool            `json:"use_rslora"`
 	Bias    string          `json:"bias"`
-	Saved   []string        `json:"modules_to_save"`
-	Dropout float64         `json:"lora_dropout"`
-	Base    *string         `json:"base_model_name_or_path"`
 	Init    json.RawMessage `json:"init_lora_weights"`
 }
 
@@ -75,7 +70,7 @@ var ignoredKeys = []string{"auto_mapping", "revision", "inference_mode", "task_t
 
 // Parse reads a configuration ; the error lists all unsupported settings.
 func Parse(raw []byte) (Config, error) {
-	var f file
+	f := file{Config: Config{Rank: 8, Alpha: 8}} // what PEFT has for keys that are missing
 	var all map[string]json.RawMessage
 	if err := errors.Join(jsontext.Unmarshal(raw, &all), jsontext.Unmarshal(raw, &f)); err != nil {
 		return Config{}, fmt.Errorf("peft: %w: %w", ErrConfig, err)
@@ -98,16 +93,7 @@ func Parse(raw []byte) (Config, error) {
 			bad.Say("%s is %s, must be empty: it is not supported", key, all[key])
 		}
 	}
-	c := Config{Rank: 8, Alpha: 8, RankStabilized: f.Stable, Saved: f.Saved, Dropout: f.Dropout}
-	if f.Rank != nil {
-		c.Rank = *f.Rank
-	}
-	if f.Alpha != nil {
-		c.Alpha = *f.Alpha
-	}
-	if f.Base != nil {
-		c.Base = *f.Base
-	}
+	c := f.Config
 	if err := c.targets(f.Targets); err != nil {
 		bad.Say("%w", err)
 	}
