@@ -26,9 +26,6 @@ const Endpoint = "https://huggingface.co"
 // ErrNoToken means that the environment has no token.
 var ErrNoToken = errors.New("the environment has no HF_TOKEN")
 
-// errStalled cancels a request that transfers no bytes.
-var errStalled = errors.New("the transfer stalled")
-
 // stall is the default of Options.Stall. It includes the time until the hub answers after
 // all bytes are sent.
 const stall = 2 * time.Minute
@@ -164,26 +161,10 @@ func place(r *http.Request) string {
 // cancels the request.
 func (c *Client) open(r *http.Request) (*http.Response, error) {
 	at := place(r)
-	ctx, cancel := context.WithCancelCause(r.Context())
-	w := &watch{ctx: ctx, cancel: cancel, limit: c.stall}
-	w.timer = time.AfterFunc(c.stall, func() { cancel(errStalled) })
-	r = r.WithContext(ctx)
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = sent{r.Body, w}
-		if again := r.GetBody; again != nil {
-			r.GetBody = func() (io.ReadCloser, error) {
-				body, err := again()
-				return sent{body, w}, err
-			}
-		}
-	}
-	resp, err := c.http.Do(r)
+	resp, err := transport.Watched(c.http, r, c.stall, c.stall)
 	if err != nil {
-		err = transport.Cause(w.cause(err))
-		w.stop()
 		return nil, fmt.Errorf("%s: %w", at, err)
 	}
-	resp.Body = received{resp.Body, w}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
 	}
@@ -194,55 +175,4 @@ func (c *Client) open(r *http.Request) (*http.Response, error) {
 	}
 	message := fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))
 	return nil, &StatusError{resp.StatusCode, retry.After(resp.Header, time.Now()), message}
-}
-
-// watch cancels a request if no bytes are transferred for some time.
-type watch struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	limit  time.Duration
-}
-
-func (w *watch) stop() {
-	w.timer.Stop()
-	w.cancel(nil)
-}
-
-// cause returns the reason for which the request was cancelled, or err if it was not.
-func (w *watch) cause(err error) error {
-	if err != nil && err != io.EOF && w.ctx.Err() != nil {
-		return context.Cause(w.ctx)
-	}
-	return err
-}
-
-// sent is the body of a watched request.
-type sent struct {
-	io.ReadCloser
-	watch *watch
-}
-
-func (s sent) Read(b []byte) (int, error) {
-	n, err := s.ReadCloser.Read(b)
-	s.watch.timer.Reset(s.watch.limit)
-	return n, err
-}
-
-// received is the body of a watched answer.
-type received struct {
-	io.ReadCloser
-	watch *watch
-}
-
-func (r received) Read(b []byte) (int, error) {
-	n, err := r.ReadCloser.Read(b)
-	r.watch.timer.Reset(r.watch.limit)
-	return n, r.watch.cause(err)
-}
-
-func (r received) Close() error {
-	err := r.ReadCloser.Close()
-	r.watch.stop()
-	return err
 }

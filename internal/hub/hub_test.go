@@ -19,6 +19,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/transport"
 )
 
 // fake is a hub with storage. Files of more than 100 bytes must be sent to storage, those of
@@ -312,5 +314,5 @@ func TestStalledUploadsEnd(t *testing.T) {
 	require.Equal(t, stall, c.stall)
 	c.stall = 200 * time.Millisecond
 	_, err := c.Upload(t.Context(), "o/n", dir, "", "m")
-	require.ErrorIs(t, err, errStalled)
+	require.ErrorIs(t, err, transport.ErrStalled)
 }

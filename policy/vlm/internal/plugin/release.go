@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -94,49 +93,30 @@ func isLicense(name string) bool {
 	})
 }
 
-var errStalled = errors.New("the download made no progress")
-
 // download copies the content of link to a file. It stops with the context, or when
 // nothing arrives for too long.
 func (r release) download(ctx context.Context, s *setup, link, file string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	answer := time.AfterFunc(r.answerTimeout, func() { cancel(fmt.Errorf("no answer within %v", r.answerTimeout)) })
-	defer answer.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, link, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := origin.Client(origin.KeepKeys, nil).Do(req)
+	resp, err := transport.Watched(origin.Client(origin.KeepKeys, nil), req, r.answerTimeout, r.stallTimeout)
 	if err != nil {
-		return cause(ctx, transport.Cause(err)) // its address is long
+		return err
 	}
 	defer resp.Body.Close()
-	answer.Stop()
-	watch := time.AfterFunc(r.stallTimeout, func() { cancel(errStalled) })
-	defer watch.Stop()
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("the server answered %s", resp.Status)
 	}
 	tell := time.NewTicker(15 * time.Second)
 	defer tell.Stop()
-	err = writeSynced(file, &progress{r: resp.Body, step: func(read int64) {
-		watch.Reset(r.stallTimeout)
+	return writeSynced(file, &progress{r: resp.Body, step: func(read int64) {
 		select {
 		case <-tell.C:
 			s.log.Info("downloading the XLA plugin", "bytes", read, "of", resp.ContentLength)
 		default:
 		}
 	}})
-	return cause(ctx, err)
-}
-
-// cause returns the context's cause if it has ended, else err.
-func cause(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }
 
 // progress calls step after every read.

@@ -1,0 +1,83 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// ErrStalled is wrapped by errors about a request that transferred no bytes for too long.
+var ErrStalled = errors.New("the transfer made no progress")
+
+// Watched sends a request, and cancels it if no bytes are transferred: in the time answer before the answer begins,
+// and in the time progress from then on, until its body is closed.
+func Watched(c *http.Client, r *http.Request, answer, progress time.Duration) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	w := &watch{ctx: ctx, cancel: cancel, timer: time.AfterFunc(answer, func() { cancel(ErrStalled) })}
+	r = r.WithContext(ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = watched{r.Body, w, answer}
+		if again := r.GetBody; again != nil {
+			r.GetBody = func() (io.ReadCloser, error) {
+				body, err := again()
+				return watched{body, w, answer}, err
+			}
+		}
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		if err = Cause(w.cause(err)); errors.Is(err, ErrStalled) {
+			err = fmt.Errorf("%w: no answer within %v", err, answer)
+		}
+		w.stop()
+		return nil, err
+	}
+	w.timer.Reset(progress)
+	resp.Body = received{watched{resp.Body, w, progress}}
+	return resp, nil
+}
+
+// watch cancels a request if no bytes are transferred for some time.
+type watch struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+}
+
+func (w *watch) stop() {
+	w.timer.Stop()
+	w.cancel(nil)
+}
+
+// cause returns the reason for which the request was cancelled, or err if it was not.
+func (w *watch) cause(err error) error {
+	if err != nil && err != io.EOF && w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
+	return err
+}
+
+// watched is the body of a request or an answer.
+type watched struct {
+	io.ReadCloser
+	*watch
+	limit time.Duration // until the next bytes
+}
+
+func (b watched) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.timer.Reset(b.limit)
+	return n, b.cause(err)
+}
+
+// received is the body of an answer, which ends the watch.
+type received struct{ watched }
+
+func (b received) Close() error {
+	err := b.ReadCloser.Close()
+	b.stop()
+	return err
+}
