@@ -83,7 +83,7 @@ func WriteFile(path string, data []byte) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s: %w", path, regular.ErrNotRegular)
 	}
-	removeUnfinished(path)
+	RemoveUnfinished(path)
 	for attempt := 1; ; attempt++ {
 		f, err := CreateTemp(path)
 		if err != nil {
@@ -99,8 +99,8 @@ func WriteFile(path string, data []byte) error {
 	}
 }
 
-// removeUnfinished removes the files of CreateTemp that processes left which were killed.
-func removeUnfinished(path string) {
+// RemoveUnfinished removes the files of CreateTemp for a path that killed processes left.
+func RemoveUnfinished(path string) {
 	dir, base := filepath.Split(path)
 	entries, _ := os.ReadDir(filepath.Clean(dir))
 	for _, e := range entries {

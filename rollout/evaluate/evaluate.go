@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"vagen/internal/field"
+	"vagen/internal/silent"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -217,9 +218,7 @@ func (e *Evaluation) check() error {
 	if err := c.Err(); err != nil {
 		return fmt.Errorf("evaluate: %w: %w", ErrSettings, err)
 	}
-	if e.Log == nil {
-		e.Log = slog.New(slog.DiscardHandler)
-	}
+	e.Log = silent.Log(e.Log)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"vagen/internal/durable"
+	"vagen/internal/silent"
 	"vagen/internal/unmade"
 	"vagen/rollout"
 )
@@ -45,9 +46,7 @@ type GalleryOptions struct {
 // OpenGallery creates the folder if it does not exist, and removes temporary files
 // that a killed process left in it.
 func OpenGallery(dir string, o GalleryOptions) (*Gallery, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = silent.Log(o.Log)
 	images := newFolder(filepath.Join(dir, "any"))
 	g := &Gallery{dir: dir, o: o, images: images}
 	images.gallery = g

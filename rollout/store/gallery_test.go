@@ -78,6 +78,23 @@ func TestGalleriesKeepNamesOrImages(t *testing.T) {
 	require.Less(t, sizes["small"], sizes["plain"])
 }
 
+// TestWhatAKilledProcessLeftOfAFileIsRemoved when the file is written again.
+func TestWhatAKilledProcessLeftOfAFileIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".a.parquet.1-1.tmp", ".b.parquet.1-1.tmp", ".c.parquet.1-1.tmp"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+	}
+	require.NoError(t, Save(filepath.Join(dir, "a.parquet"), 1, nil))
+	require.NoError(t, SaveScores(filepath.Join(dir, "b.parquet"), 1, nil))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	require.Equal(t, []string{".c.parquet.1-1.tmp", "a.parquet", "b.parquet"}, names)
+}
+
 // TestWhatAPowerFailureLeftIsWrittenAgain: an empty file is no image, and an image that cannot be synced
 // is one that is not stored.
 func TestWhatAPowerFailureLeftIsWrittenAgain(t *testing.T) {

@@ -169,6 +169,21 @@ func (r *Reader) All() iter.Seq2[Stored, error] {
 	}
 }
 
+// Step reads all trajectories, which must be of a step.
+func (r *Reader) Step(step int) ([]*rollout.Trajectory, error) {
+	var out []*rollout.Trajectory
+	for s, err := range r.All() {
+		if err == nil && s.Step != step {
+			err = fmt.Errorf("store: %s: trajectory %d is of step %d, must be of step %d", r.path, len(out), s.Step, step)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s.Trajectory)
+	}
+	return out, nil
+}
+
 // At reads the ith trajectory.
 func (r *Reader) At(i int) (Stored, error) {
 	fail := func(err error) (Stored, error) {

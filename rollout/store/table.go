@@ -19,8 +19,9 @@ type table[T any] struct {
 	out  *parquet.GenericWriter[T]
 }
 
-// createTable starts a file with a format version in its metadata.
+// createTable starts a file with a format version in its metadata, and removes what a killed process left of it.
 func createTable[T any](path, key, version string) (*table[T], error) {
+	durable.RemoveUnfinished(path)
 	tmp, err := durable.CreateTemp(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"vagen/internal/durable"
+	"vagen/internal/silent"
 	"vagen/internal/unmade"
 	"vagen/train/rundir"
 	"vagen/train/track"
@@ -53,8 +54,8 @@ func Open(dir string, log *slog.Logger) (*Recorder, error) {
 		if len(whole) < len(raw) {
 			err = os.Truncate(f.Name(), int64(len(whole))) // Windows truncates no file that is open for appending
 		}
-		if c := Parse(whole); len(c.Damage) > 0 && log != nil {
-			log.Warn("the record of the run is damaged", "file", f.Name(), "err", c.Damage[0])
+		if c := Parse(whole); len(c.Damage) > 0 {
+			silent.Log(log).Warn("the record of the run is damaged", "file", f.Name(), "err", c.Damage[0])
 		}
 		if lines := bytes.Split(whole, []byte("\n")); len(lines) > 1 {
 			r.previous = chained(lines[len(lines)-2])

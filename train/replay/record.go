@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"vagen/advantage"
+	"vagen/internal/silent"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/rollout/store"
@@ -37,10 +38,9 @@ func openRecord(path string, overrides []string, log *slog.Logger) (*record, err
 	if err != nil {
 		return nil, err
 	}
-	if log != nil {
-		for _, key := range removed {
-			log.Warn("keys of the run's configuration do not exist any more", "in", path, "key", key)
-		}
+	log = silent.Log(log)
+	for _, key := range removed {
+		log.Warn("keys of the run's configuration do not exist any more", "in", path, "key", key)
 	}
 	r.warnOfOtherPrograms(log)
 	c := was
@@ -62,7 +62,7 @@ func openRecord(path string, overrides []string, log *slog.Logger) (*record, err
 // warnOfOtherPrograms logs in what the program that trained the run differs from this one, if the run has a proof.
 func (r *record) warnOfOtherPrograms(log *slog.Logger) {
 	chain, err := proof.Read(string(r.dir))
-	if err != nil || log == nil {
+	if err != nil {
 		return
 	}
 	for _, l := range slices.Backward(chain.Lines) {
@@ -119,17 +119,7 @@ func (r *record) episodes(step int) ([]*rollout.Trajectory, error) {
 	}
 	defer f.Close()
 	f.Lenient() // images are not compared: with trainer.log_image they may not be stored
-	var out []*rollout.Trajectory
-	for s, err := range f.All() {
-		if err != nil {
-			return nil, err
-		}
-		if s.Step != step {
-			return nil, fmt.Errorf("replay: %s: episode %d is of step %d, must be of step %d", *dir, len(out), s.Step, step)
-		}
-		out = append(out, s.Trajectory)
-	}
-	return out, nil
+	return f.Step(step)
 }
 
 // scores reads the scores of a step; nil if they were not recorded.

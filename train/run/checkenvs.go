@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -35,7 +34,7 @@ func CheckOptions(ctx context.Context, c config.Config, envs *env.Registry) (not
 			}
 			return nil, err
 		}
-		if envs, err = environments.OpenDialled(&c, none, slog.New(slog.DiscardHandler)); err != nil {
+		if envs, err = environments.OpenDialled(&c, none, nil); err != nil {
 			return nil, err
 		}
 	}

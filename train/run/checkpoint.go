@@ -16,6 +16,7 @@ import (
 
 	"vagen/internal/durable"
 	"vagen/internal/regular"
+	"vagen/internal/silent"
 	"vagen/policy"
 	"vagen/train"
 	"vagen/train/config"
@@ -179,9 +180,7 @@ func (c *Checkpoints) Latest(ctx context.Context) (*Checkpoint, error) {
 			return nil, err
 		}
 		torn = append(torn, err)
-		if c.Log != nil {
-			c.Log.Warn("skipping a checkpoint", "err", err)
-		}
+		silent.Log(c.Log).Warn("skipping a checkpoint", "err", err)
 	}
 	p, err := c.displaced(ctx)
 	if errors.Is(err, ErrNoCheckpoint) && len(torn) > 0 {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"vagen/internal/silent"
 	"vagen/train/config"
 	"vagen/train/rundir"
 )
@@ -81,9 +82,7 @@ func prepareFolder(path string, c *config.Config, must bool, log *slog.Logger) (
 // logChanges logs differences of a configuration, a line each. A nil log discards them.
 func logChanges(log *slog.Logger, text, path string, lines []string) {
 	for _, l := range lines {
-		if log != nil {
-			log.Warn(text, "in", path, "key", l)
-		}
+		silent.Log(log).Warn(text, "in", path, "key", l)
 	}
 }
 

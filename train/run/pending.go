@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"vagen/internal/silent"
 	"vagen/policy"
 	"vagen/train"
 	"vagen/train/config"
@@ -38,8 +39,8 @@ func (c *Checkpoints) Begin(
 	go func() {
 		defer close(p.Done)
 		p.Err = c.put(context.WithoutCancel(ctx), snapshot.Save, s, settings)
-		if p.Err == nil && c.Log != nil {
-			c.Log.Debug("checkpoint written", "step", s.Step, "seconds", time.Since(begin).Seconds())
+		if p.Err == nil {
+			silent.Log(c.Log).Debug("checkpoint written", "step", s.Step, "seconds", time.Since(begin).Seconds())
 		}
 	}()
 	return p, nil

@@ -173,14 +173,7 @@ func (r *run) step(s *source, images bool) ([]*rollout.Trajectory, error) {
 	if in.Lenient(); !images {
 		in.NamesOnly()
 	}
-	var out []*rollout.Trajectory
-	for t, err := range in.All() {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, t.Trajectory)
-	}
-	return out, nil
+	return in.Step(s.step)
 }
 
 // creditRow are the numbers of a conversation.
