@@ -124,9 +124,12 @@ func (s *side) facts() *Facts {
 
 // compareFacts compares everything that is known of the runs before their steps.
 func (b *Bisection) compareFacts(x, y *side) {
-	b.Config = config.Differences(&x.config, &y.config)
-	b.Config = slices.DeleteFunc(b.Config, func(line string) bool {
-		return slices.ContainsFunc(folders, func(key string) bool { return strings.HasPrefix(line, key+":") })
+	left := results
+	if x.hashed() && y.hashed() {
+		left = slices.Concat(results, inputs)
+	}
+	b.Config = slices.DeleteFunc(config.Differences(&x.config, &y.config), func(line string) bool {
+		return len(settings([]string{line}, left...)) > 0
 	})
 	if f, g := x.facts(), y.facts(); f != nil && g != nil {
 		b.Facts = append(f.MachineDifferences(g), f.CodeDifferences(g)...)
@@ -134,8 +137,8 @@ func (b *Bisection) compareFacts(x, y *side) {
 	if x.history == nil || y.history == nil {
 		return
 	}
-	if len(x.history.inputs) == 0 || len(y.history.inputs) == 0 {
-		b.note("the hashes of model and plugin are not recorded by both runs")
+	if !x.hashed() || !y.hashed() {
+		b.note("the hashes of model, data files and plugin are not recorded by both runs")
 	} else {
 		b.Facts = append(b.Facts, inputDifferences(x.history.inputs, y.history.inputs)...)
 	}
@@ -148,10 +151,17 @@ func (b *Bisection) compareFacts(x, y *side) {
 	}
 }
 
-// folders are settings that name places for results: they differ between runs, and change
-// no result. Models are compared by their files.
-var folders = []string{"trainer.rollout_data_dir", "trainer.validation_data_dir", "actor_rollout_ref.model.path",
-	"actor_rollout_ref.ref.model.path", "critic.model.path"}
+// hashed reports whether the hashes of the run's inputs are recorded.
+func (s *side) hashed() bool { return s.history != nil && len(s.history.inputs) > 0 }
+
+var (
+	// results are settings that name places for results: they differ between runs, and change no result.
+	results = []string{"trainer.rollout_data_dir", "trainer.validation_data_dir"}
+	// inputs are settings that name files, which are compared by their hashes instead, where both runs recorded them.
+	inputs = []string{"actor_rollout_ref.model.path", "actor_rollout_ref.model.lora_adapter_path",
+		"actor_rollout_ref.ref.model.path", "critic.model.path", "data.train_files", "data.val_files", "sft.train_files",
+		"sft.val_files"}
+)
 
 // inputDifferences compares the hashes of inputs.
 func inputDifferences(a, b map[string]string) []Difference {

@@ -200,10 +200,13 @@ func TestDataFilesAreInputs(t *testing.T) {
 	c.Env.Name, c.Env.Config, c.Data.TrainFiles, c.Data.ValFiles = "", nil, []string{path},
 		[]string{traintest.WriteFile(t, entry)}
 	one := whole(t, c)
-	edit(t, func(s string) string { return strings.Replace(s, "100", "90", 1) }, path)
-	b := bisect(t, one, whole(t, c))
+	other := func(s string) string { return strings.Replace(s, "100", "90", 1) }
+	elsewhere := c
+	elsewhere.Data.TrainFiles = []string{traintest.WriteFile(t, other(entry))}
+	b := bisect(t, one, whole(t, elsewhere))
 	require.NotNil(t, b.First)
-	require.Contains(t, b.Cause, "data: data.train_files[0]: ")
+	require.Contains(t, b.Cause, "data: data.train_files[0]: ", "the content is the cause, not the path")
+	edit(t, other, path)
 	require.Contains(t, text(verify(t, one)), "inputs: fault: "+path+" has SHA-256")
 	require.NoError(t, os.Remove(path))
 	require.Empty(t, verify(t, one).Faults(), "a removed file is no fault")

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"vagen/internal/durable"
@@ -34,11 +31,11 @@ func (b *Bisection) compareEpisodes(x, y *side, step int) (*Finding, error) {
 		}
 		return nil, err
 	}
-	was, err := trajectories(p)
+	was, err := trajectories(p, step)
 	if err != nil {
 		return nil, err
 	}
-	is, err := trajectories(q)
+	is, err := trajectories(q, step)
 	if err != nil {
 		return nil, err
 	}
@@ -105,33 +102,27 @@ func equalFiles(p, q string) (bool, error) {
 	return a == b, nil
 }
 
-// trajectories reads a file of episodes. Images are compared by their names.
-func trajectories(path string) ([]*rollout.Trajectory, error) {
+// trajectories reads the file of episodes of a step. Images are compared by their names.
+func trajectories(path string, step int) ([]*rollout.Trajectory, error) {
 	r, err := store.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("proof: %w", err)
 	}
 	defer r.Close()
 	r.Lenient()
-	var out []*rollout.Trajectory
-	for s, err := range r.All() {
-		if err != nil {
-			return nil, fmt.Errorf("proof: %w", err)
-		}
-		out = append(out, s.Trajectory)
+	out, err := r.Step(step)
+	if err != nil {
+		err = fmt.Errorf("proof: %w", err)
 	}
-	return out, nil
+	return out, err
 }
 
 // metricsFinding names the metrics in which two events differ, those of the earliest stage.
 func metricsFinding(e, f track.Event) *Finding {
 	of := map[string][]string{}
-	for _, name := range names(e.Metrics, f.Metrics) {
+	for _, name := range e.Metrics.Unequal(f.Metrics) {
 		x, ok := e.Metrics[name]
 		y, ok2 := f.Metrics[name]
-		if track.MachineMetric(name) || ok == ok2 && (x == y || math.IsNaN(x) && math.IsNaN(y)) {
-			continue
-		}
 		stage := track.StageValidation
 		switch e.Kind {
 		case track.KindStep:
@@ -153,14 +144,6 @@ func metricsFinding(e, f track.Event) *Finding {
 		}
 	}
 	return &Finding{e.Step, track.StageUpdate, "the " + e.Kind + " events differ"}
-}
-
-// names returns the names of all metrics, in order.
-func names(a, b track.Metrics) []string {
-	all := track.Metrics{}
-	maps.Copy(all, a)
-	maps.Copy(all, b)
-	return slices.Sorted(maps.Keys(all))
 }
 
 func shown(x float64, ok bool) string {

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 
 	"vagen/env"
-	"vagen/internal/floats"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/rollout/store"
@@ -167,19 +165,16 @@ func (k *scoreKeeper) Validated(int, []*rollout.Trajectory) error { return nil }
 
 // differing lists the metrics that differ, except those of time and machine.
 func differing(was, is track.Metrics) []string {
-	names := maps.Clone(was)
-	maps.Copy(names, is)
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range was.Unequal(is) {
 		x, ok1 := was[name]
 		y, ok2 := is[name]
 		switch {
-		case track.MachineMetric(name):
 		case !ok1:
 			out = append(out, fmt.Sprintf("%s: not recorded → %v", name, y))
 		case !ok2:
 			out = append(out, fmt.Sprintf("%s: %v → not computed", name, x))
-		case x != y && !(!floats.Finite(x) && !floats.Finite(y)):
+		default:
 			out = append(out, fmt.Sprintf("%s: %v → %v", name, x, y))
 		}
 	}

@@ -15,9 +15,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 
+	"vagen/internal/floats"
 	"vagen/internal/regular"
 	"vagen/internal/unmade"
 )
@@ -25,6 +28,19 @@ import (
 // Metrics are the named numbers of an event. All except those of time and machine are
 // equal in every run of the same configuration.
 type Metrics map[string]float64
+
+// Unequal returns the names of the metrics that differ from others, in order, except those of time and machine.
+// Numbers that are not finite are equal, because files have null for all of them.
+func (m Metrics) Unequal(others Metrics) []string {
+	all := Metrics{}
+	maps.Copy(all, m)
+	maps.Copy(all, others)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool {
+		x, has := m[name]
+		y, have := others[name]
+		return MachineMetric(name) || has == have && (x == y || !floats.Finite(x) && !floats.Finite(y))
+	})
+}
 
 // Kinds of events.
 const (
