@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +16,23 @@ import (
 
 // ErrTurn is wrapped by errors of CheckTurn.
 var ErrTurn = errors.New("the chat template and the response format do not fit")
+
+// TryTurn resets an environment, checks a sample turn by CheckTurn unless t is nil, and returns the system prompt and
+// the first observation. The program of a Caller is not started: nothing is returned.
+func TryTurn(
+	ctx context.Context, e env.Env, seed int64, t policy.Templated,
+) (system, first env.Observation, err error) {
+	if c, err := CallerOf(e); c != nil || err != nil {
+		return system, first, err
+	}
+	if system, err = e.System(ctx); err == nil {
+		first, err = e.Reset(ctx, seed)
+	}
+	if err == nil && t != nil {
+		err = CheckTurn(t, env.ParserOf(e), system, first)
+	}
+	return system, first, err
+}
 
 // CheckTurn writes a sample turn with a policy's chat template and tokenizer, and reads it with
 // an environment's parser: what the environment says before the first turn, without images, and

@@ -8,10 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"vagen/env"
 	"vagen/internal/modeldir"
 	"vagen/internal/unmade"
-	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/rollout/gateway"
@@ -25,10 +23,12 @@ func (e *Plan) Check(ctx context.Context, log *slog.Logger) error {
 		return unmade.Error("evaluation.Plan", "Load")
 	}
 	var errs []error
-	var model vlm.Description
+	model := vlm.Description{Vision: true} // as far as is known: of a service, or with another error
 	if e.Backend.API == local {
-		var err error
-		model, err = e.checkModel(ctx)
+		d, err := e.checkModel(ctx)
+		if err == nil {
+			model = d
+		}
 		errs = append(errs, err)
 	} else {
 		_, err := e.chatOptions(log)
@@ -42,7 +42,14 @@ func (e *Plan) Check(ctx context.Context, log *slog.Logger) error {
 			errs = append(errs, fmt.Errorf("%w: tag %s: %w", config.ErrConfig, t.Tag, err))
 			continue
 		}
-		err = checkTurn(ctx, game, first.Seed, model.Encoder)
+		system, shown, err := rollout.TryTurn(ctx, game, first.Seed, model.Encoder)
+		switch {
+		case errors.Is(err, rollout.ErrTurn):
+			err = fmt.Errorf("%w: %w (prompt_format of the environment)", config.ErrConfig, err)
+		case len(system.Images)+len(shown.Images) > 0 && !model.Vision:
+			err = fmt.Errorf("%w: it shows images, but the model of backends.%s.model (%s) reads text only: "+
+				"choose another model, or render_mode text", config.ErrConfig, e.Config.Run.Backend, model.Family)
+		}
 		if err = errors.Join(err, game.Close()); err != nil {
 			errs = append(errs, fmt.Errorf("tag %s: %s: %w", t.Tag, first.Env, err))
 		}
@@ -65,26 +72,6 @@ func (e *Plan) checkModel(ctx context.Context) (vlm.Description, error) {
 		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, key, err)
 	}
 	return d, err
-}
-
-// checkTurn resets an environment, and checks a sample turn with a model's dialogue, nil for one
-// behind an API. Agents are not started.
-func checkTurn(ctx context.Context, game env.Env, seed int64, d policy.Templated) error {
-	if caller, err := rollout.CallerOf(game); err != nil || caller != nil {
-		return err
-	}
-	system, err := game.System(ctx)
-	if err != nil {
-		return err
-	}
-	first, err := game.Reset(ctx, seed)
-	if err != nil || d == nil {
-		return err
-	}
-	if err := rollout.CheckTurn(d, env.ParserOf(game), system, first); err != nil {
-		return fmt.Errorf("%w: %w (prompt_format of the environment)", config.ErrConfig, err)
-	}
-	return nil
 }
 
 // patience is how long episodes wait for each other: agents start and answer when they like.

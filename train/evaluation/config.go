@@ -51,8 +51,8 @@ type Run struct {
 	Resume         string  `yaml:"resume" oneof:"skip_completed off force_rerun" doc:"skip_completed plays missing episodes, force_rerun plays all again, off refuses folders with results"`
 	Live           bool    `yaml:"live_summary" doc:"also update the summary every few seconds, not only at the end"`
 	Workers        int     `yaml:"workers" count:"0" doc:"environments of a batch stepped concurrently; 0 as in run.workers of training. Changes no result"`
-	EnvTimeout     float64 `yaml:"env_timeout" unit:"seconds" doc:"time limit of one call of an environment; 0 is 600"`
-	EpisodeTimeout float64 `yaml:"episode_timeout" unit:"seconds" doc:"time limit of all calls of an environment in an episode together; 0 is no limit"`
+	EnvTimeout     float64 `yaml:"env_timeout" unit:"seconds" range:"0,1e+06" doc:"time limit of one call of an environment; 0 is 600"`
+	EpisodeTimeout float64 `yaml:"episode_timeout" unit:"seconds" range:"0,1e+06" doc:"time limit of all calls of an environment in an episode together; 0 is no limit"`
 	Retry          bool    `yaml:"retry" doc:"replay episodes immediately if their environment failed or a response cannot be used"`
 }
 
@@ -248,10 +248,6 @@ func (e *Plan) check() []error {
 	var bad field.Checks
 	c := &e.Config
 	settings.Check(&bad, c)
-	if !(c.Run.EnvTimeout >= 0 && c.Run.EpisodeTimeout >= 0) {
-		bad.Say("run.env_timeout is %v and run.episode_timeout %v, must not be negative", c.Run.EnvTimeout,
-			c.Run.EpisodeTimeout)
-	}
 	if c.Experiment.DumpDir == "" {
 		bad.Say("experiment.dump_dir is empty")
 	}

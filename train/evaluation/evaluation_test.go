@@ -346,12 +346,14 @@ func TestALocalModelHasTheProgramsOfTraining(t *testing.T) {
 }
 
 // TestAnEvaluationIsCheckedWithASampleTurn: a local model whose template opens a thought cannot
-// be evaluated in a format without one.
+// be evaluated in a format without one, nor one that reads text only with images.
 func TestAnEvaluationIsCheckedWithASampleTurn(t *testing.T) {
 	text := strings.Replace(evalText, "model: folder", "model: model", 1)
-	text = strings.Replace(text, "text}\nexperiment", "text, prompt_format: FORMAT, rules: next}\nexperiment", 1)
-	for format, refused := range map[string]bool{"wm_think": false, "wm": true} {
-		path := evalFile(t, strings.Replace(text, "FORMAT", format, 1))
+	for shown, refused := range map[string]string{
+		"text, prompt_format: wm_think": "", "text, prompt_format: wm": "has the format wm (<perception>",
+		"vision, prompt_format: wm_think": "it shows images, but the model of backends.local.model (qwen2) reads text only",
+	} {
+		path := evalFile(t, strings.Replace(text, "text}\nexperiment", shown+", rules: next}\nexperiment", 1))
 		dir := filepath.Join(filepath.Dir(path), "model")
 		shape := vlm.Shape{
 			Family: "qwen2", Layers: 1, Hidden: 16, FF: 16, Heads: 1, KVHeads: 1, HeadDim: 16, MaxPositions: 4096,
@@ -363,11 +365,11 @@ func TestAnEvaluationIsCheckedWithASampleTurn(t *testing.T) {
 		testkit.Write(t, filepath.Join(dir, "chat_template.jinja"), template)
 		e, err := Load(path, []string{"run.backend=local", "backends.local.engine=go"})
 		require.NoError(t, err)
-		if err = e.Check(t.Context(), nil); !refused {
+		if err = e.Check(t.Context(), nil); refused == "" {
 			require.NoError(t, err)
 			continue
 		}
-		testkit.Error(t, err, config.ErrConfig, "tag packed: frozenlake: ", "has the format wm (<perception>")
+		testkit.Error(t, err, config.ErrConfig, "tag packed: frozenlake: ", refused)
 	}
 }
 

@@ -149,22 +149,12 @@ func try(
 	if err != nil {
 		return system, first, err
 	}
-	caller, err := rollout.CallerOf(e)
-	if caller != nil { // its program is not started to try it
+	if caller, _ := rollout.CallerOf(e); caller != nil {
 		return system, first, errors.Join(checkCaller(c, caller), e.Close())
 	}
-	if err == nil {
-		system, err = e.System(ctx)
-	}
-	if err == nil {
-		first, err = e.Reset(ctx, of.Seed)
-	}
-	if err == nil && d != nil {
-		if err = rollout.CheckTurn(d, env.ParserOf(e), system, first); err != nil {
-			err = fmt.Errorf(
-				"%w: %w (env.config.prompt_format, data.apply_chat_template_kwargs)", config.ErrConfig, err,
-			)
-		}
+	system, first, err = rollout.TryTurn(ctx, e, of.Seed, d)
+	if errors.Is(err, rollout.ErrTurn) {
+		err = fmt.Errorf("%w: %w (env.config.prompt_format, data.apply_chat_template_kwargs)", config.ErrConfig, err)
 	}
 	if err = errors.Join(err, e.Close()); err != nil {
 		return system, first, fmt.Errorf("env: %s: %w", of.Env, err)
