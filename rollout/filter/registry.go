@@ -51,8 +51,7 @@ func Builtin() *Registry {
 	drop := byname.Entry[Builder]{About: "the groups whose returns are not all equal",
 		Value: func(a *Args) (Filter, error) {
 			d := DefaultDropEqual()
-			f := DropEqual{a.Float("tolerance", d.Tolerance), a.Bool("keep_none", d.KeepNone), a.scaling(d.Scaling)}
-			return f, errors.Join(f.check(), f.Scaling.check())
+			return DropEqual{a.Float("tolerance", d.Tolerance), a.Bool("keep_none", d.KeepNone), a.scaling(d.Scaling)}, nil
 		}}
 	r := new(Registry)
 	byname.Fill(&r.table, map[string]byname.Entry[Builder]{
@@ -60,24 +59,20 @@ func Builtin() *Registry {
 		"reward_variance": {About: "a share of the groups, those with the largest variance of returns",
 			Value: func(a *Args) (Filter, error) {
 				d := DefaultTopFraction()
-				f := TopFraction{a.Float("topk", d.Fraction), a.ddof(), a.scaling(d.Scaling)}
-				return f, errors.Join(f.check(), f.Scaling.check())
+				return TopFraction{a.Float("topk", d.Fraction), a.ddof(), a.scaling(d.Scaling)}, nil
 			}},
 		"reward_variance_top_k": {About: "k groups, those with the largest variance of returns",
 			Value: func(a *Args) (Filter, error) {
-				f := TopK{a.Int("k", 4), a.ddof(), a.scaling(NoScaling)}
-				return f, errors.Join(f.check(), f.Scaling.check())
+				return TopK{a.Int("k", 4), a.ddof(), a.scaling(NoScaling)}, nil
 			}},
 		"reward_variance_top_p": {About: "the groups with the largest variance of returns until they have a share of all variance", Value: func(a *Args) (Filter, error) {
 			d := DefaultTopP()
-			f := TopP{a.Float("top_p", d.P), a.ddof(), a.scaling(d.Scaling)}
-			return f, errors.Join(f.check(), f.Scaling.check())
+			return TopP{a.Float("top_p", d.P), a.ddof(), a.scaling(d.Scaling)}, nil
 		}},
 		"reward_variance_min_p": {About: "the groups whose variance of returns is at least a share of the largest one",
 			Value: func(a *Args) (Filter, error) {
 				d := DefaultMinP()
-				f := MinP{a.Float("min_p", d.P), a.ddof(), a.scaling(d.Scaling)}
-				return f, errors.Join(f.check(), f.Scaling.check())
+				return MinP{a.Float("min_p", d.P), a.ddof(), a.scaling(d.Scaling)}, nil
 			}},
 		"drop_equal": drop,
 		"dapo":       drop,
@@ -95,6 +90,9 @@ func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
 	}
 	a := &Args{values: kwargs}
 	f, err := byname.Made(build(a))
+	if c, ok := f.(interface{ check() error }); ok { // a filter of this package
+		err = c.check()
+	}
 	if err = errors.Join(err, a.problems()); err != nil {
 		return nil, fmt.Errorf("filter: %q: %w", name, err)
 	}
@@ -139,7 +137,11 @@ func (a *Args) ddof() int {
 }
 
 func (a *Args) scaling(fallback Scaling) Scaling {
-	return Scaling(a.String("scaling", string(fallback)))
+	s := Scaling(a.String("scaling", string(fallback)))
+	if err := s.check(); err != nil {
+		a.errs = append(a.errs, err)
+	}
+	return s
 }
 
 // problems returns settings of the wrong type, and keys that the Builder did not read.

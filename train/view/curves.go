@@ -10,7 +10,7 @@ import (
 func (r *run) curves() map[string][]point {
 	series := r.metricsAfter(0, "").Series
 	for name, points := range series {
-		series[name] = downsample(points)
+		series[name] = spread(points, maxReportPoints)
 	}
 	return series
 }
@@ -45,16 +45,4 @@ func (o *Report) Curves() ([]Curves, error) {
 		out = append(out, c)
 	}
 	return out, nil
-}
-
-// downsample keeps every n-th point and the last one.
-func downsample(points []point) []point {
-	if len(points) <= maxReportPoints {
-		return points
-	}
-	out := make([]point, maxReportPoints)
-	for i := range out {
-		out[i] = points[i*(len(points)-1)/(maxReportPoints-1)]
-	}
-	return out
 }

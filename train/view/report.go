@@ -134,12 +134,12 @@ func sample(all []listed, n int) []listed {
 	return out
 }
 
-// spread chooses at most n of some numbers, from the first to the last.
-func spread(from []int, n int) []int {
+// spread chooses at most n of several, from the first to the last.
+func spread[T any](from []T, n int) []T {
 	if n = min(n, len(from)); n == 1 {
 		return from[:1]
 	}
-	var out []int
+	var out []T
 	for i := range n {
 		out = append(out, from[i*(len(from)-1)/(n-1)])
 	}

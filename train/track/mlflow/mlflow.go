@@ -244,7 +244,7 @@ func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 			break
 		}
 		if err == nil {
-			err = m.client.logMetrics(ctx, m.run, batch)
+			err = logBatches(ctx, m.client, m.run, "metrics", batch, maxMetrics)
 		}
 		switch {
 		case errors.Is(err, errRefused) && m.client.deleted(ctx, m.run):
@@ -347,7 +347,7 @@ func (m *Sink) begin(ctx context.Context) error {
 	if raw, err := regular.ReadFile(m.path); err == nil && json.Unmarshal(raw, &old) == nil &&
 		old.Server == m.client.String() &&
 		old.Run != "" {
-		have, err := m.client.latestSteps(ctx, old.Run)
+		have, _, err := m.client.state(ctx, old.Run)
 		if err == nil {
 			err = m.client.setStatus(ctx, old.Run, running, time.Time{})
 		}

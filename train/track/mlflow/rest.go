@@ -102,10 +102,13 @@ func (c *client) setStatus(ctx context.Context, run, status string, at time.Time
 	return c.call(ctx, http.MethodPost, "runs/update", in, nil)
 }
 
-// latestSteps returns the highest step of each figure that a run has.
-func (c *client) latestSteps(ctx context.Context, run string) (map[string]int64, error) {
+// state returns the highest step of each figure that a run has, and whether the run was deleted.
+func (c *client) state(ctx context.Context, run string) (steps map[string]int64, deleted bool, err error) {
 	var got struct {
 		Run struct {
+			Info struct {
+				Stage string `json:"lifecycle_stage"`
+			} `json:"info"`
 			Data struct {
 				Metrics []struct {
 					Key  string `json:"key"`
@@ -115,26 +118,19 @@ func (c *client) latestSteps(ctx context.Context, run string) (map[string]int64,
 		} `json:"run"`
 	}
 	if err := c.call(ctx, http.MethodGet, "runs/get?run_id="+url.QueryEscape(run), nil, &got); err != nil {
-		return nil, err
+		return nil, missing(err), err
 	}
-	out := map[string]int64{}
+	steps = map[string]int64{}
 	for _, m := range got.Run.Data.Metrics {
-		out[m.Key] = max(out[m.Key], m.Step)
+		steps[m.Key] = max(steps[m.Key], m.Step)
 	}
-	return out, nil
+	return steps, got.Run.Info.Stage == "deleted", nil
 }
 
 // deleted reports whether a run, which existed, is not among those of the server any more.
 func (c *client) deleted(ctx context.Context, run string) bool {
-	var got struct {
-		Run struct {
-			Info struct {
-				Stage string `json:"lifecycle_stage"`
-			} `json:"info"`
-		} `json:"run"`
-	}
-	err := c.call(ctx, http.MethodGet, "runs/get?run_id="+url.QueryEscape(run), nil, &got)
-	return missing(err) || err == nil && got.Run.Info.Stage == "deleted"
+	_, deleted, _ := c.state(ctx, run)
+	return deleted
 }
 
 // missing reports whether the server says that it does not have what a request is about.
@@ -145,26 +141,20 @@ func missing(err error) bool {
 
 // logParams stores settings. Values that are longer than all servers take are cut.
 func (c *client) logParams(ctx context.Context, run string, params []pair) error {
-	for part := range slices.Chunk(params, maxParams) {
-		short := slices.Clone(part)
-		for i := range short {
-			short[i].Key = validName(short[i].Key)
-			if v := short[i].Value; len(v) > maxValue {
-				short[i].Value = strings.ToValidUTF8(v[:maxValue-3], "") + "…"
-			}
-		}
-		if err := c.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "params": short},
-			nil); err != nil {
-			return err
+	short := slices.Clone(params)
+	for i := range short {
+		short[i].Key = validName(short[i].Key)
+		if v := short[i].Value; len(v) > maxValue {
+			short[i].Value = strings.ToValidUTF8(v[:maxValue-3], "") + "…"
 		}
 	}
-	return nil
+	return logBatches(ctx, c, run, "params", short, maxParams)
 }
 
-// logMetrics stores figures.
-func (c *client) logMetrics(ctx context.Context, run string, metrics []metric) error {
-	for part := range slices.Chunk(metrics, maxMetrics) {
-		if err := c.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "metrics": part},
+// logBatches stores figures or settings, at most so many in a request.
+func logBatches[T any](ctx context.Context, c *client, run, what string, all []T, most int) error {
+	for part := range slices.Chunk(all, most) {
+		if err := c.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, what: part},
 			nil); err != nil {
 			return err
 		}
