@@ -30,8 +30,7 @@ func (k *methods) measure(b *batch, m track.Metrics, log *slog.Logger) {
 // advantages.
 func (b *batch) diagnosis() *diagnose.Batch {
 	d := &diagnose.Batch{
-		Offsets: b.Rows.Offsets, ValueMask: b.Value, OldLogProb: b.old,
-		Advantage: b.result.Advantages, Value: b.values,
+		Offsets: b.Rows.Offsets, ValueMask: b.Value, Advantage: b.result.Advantages, Value: b.values,
 	}
 	if b.values != nil {
 		d.Target = b.result.Returns

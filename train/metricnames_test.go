@@ -172,3 +172,17 @@ func TestFamiliarNamesAgreeWithOurs(t *testing.T) {
 	}
 	require.False(t, track.MachineMetric("training/epoch"))
 }
+
+// TestEveryNameOfTrainerMetricsIsMeasured: one that adds no number to a step would be a setting without effect.
+func TestEveryNameOfTrainerMetricsIsMeasured(t *testing.T) {
+	measured := func(name string) int {
+		c := traintest.Small()
+		c.Trainer.Steps, c.Trainer.Metrics = 1, []string{name}
+		events := traintest.Run(t, c, traintest.Guesser())
+		return len(events[len(events)-1].Metrics)
+	}
+	none := measured("none")
+	for _, name := range (config.Registries{}).WithBuiltins().Metrics.Names() {
+		require.Greater(t, measured(name), none, name)
+	}
+}

@@ -123,10 +123,7 @@ func (f chosen) Filter(dst *filter.Result, _ *filter.Batch) error {
 
 // TestRegisteredPartsCanBeUsedByName: filter, metric and estimator.
 func TestRegisteredPartsCanBeUsedByName(t *testing.T) {
-	r := config.Registries{Filters: filter.Builtin(), Estimators: advantage.Builtin()}
-	var err error
-	r.Metrics, err = diagnose.Builtin(diagnose.DefaultOptions())
-	require.NoError(t, err)
+	r := config.Registries{Filters: filter.Builtin(), Estimators: advantage.Builtin(), Metrics: diagnose.Builtin()}
 	var rows int
 	require.NoError(t, r.Metrics.Register("mine", func(dst map[string]float64, b *diagnose.Batch) error {
 		rows = b.Rows()
@@ -151,7 +148,7 @@ func TestRegisteredPartsCanBeUsedByName(t *testing.T) {
 		"trainer.total_training_steps=1", "trainer.val_before_train=false", "trainer.test_freq=0", "critic.kind=none",
 		"actor_rollout_ref.actor.entropy_coeff=0",
 	}
-	_, err = config.Load("", set...)
+	_, err := config.Load("", set...)
 	for _, want := range []string{`"mine": unknown`, `filter: filter "chosen": unknown`, `"mine" is not a metric`} {
 		require.ErrorContains(t, err, want)
 	}

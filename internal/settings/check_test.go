@@ -26,6 +26,30 @@ func TestTagsRefuseValues(t *testing.T) {
 	require.EqualError(t, c.Err(), "below.level is 10, must be in [0, 9]\nsteps is -2, must not be negative")
 }
 
+// TestSentencesOfIdleSettings name one of the same group, values with a bar between them, or all but some.
+func TestSentencesOfIdleSettings(t *testing.T) {
+	type optim struct {
+		Style string  `yaml:"style"`
+		Least float64 `yaml:"least" idle:".style is constant"`
+		Power int     `yaml:"power" idle:".style is not cosine|linear, only these read it"`
+	}
+	c := struct {
+		Actor optim   `yaml:"actor"`
+		Queue string  `yaml:"queue"`
+		Rate  float64 `yaml:"rate" noted:"queue is not null, which has its own; actor.style is linear|cosine"`
+	}{Actor: optim{Style: "constant"}}
+	require.Equal(t, []settings.Unused{
+		{Path: "actor.least", By: "actor.style", Why: "is constant"},
+		{Path: "actor.power", By: "actor.style", Why: "is constant, only these read it"},
+	}, settings.Idle(&c))
+	c.Actor.Style = "cosine"
+	require.Equal(t, []settings.Unused{{Path: "rate", By: "actor.style", Why: "is cosine", Noted: true}}, settings.Idle(&c))
+	c.Queue = "nats://user:secret@h:1"
+	require.Equal(t, []settings.Unused{
+		{Path: "rate", By: "queue", Why: "is set, which has its own", Noted: true},
+	}, settings.Idle(&c))
+}
+
 func TestSettingsAreIdleByTheFirstTrueSentence(t *testing.T) {
 	type engine struct {
 		Addresses []string `yaml:"addresses" idle:""`

@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -14,9 +15,9 @@ type Unused struct {
 }
 
 // Idle lists the settings that have no effect with the values of others, as the tags idle and noted
-// say: the first true sentence of idle:"run.queue is null; run.waves is 1" counts, and nothing if none is.
-// Null and empty are every value that is either; other values end at a comma, behind which a
-// sentence may explain.
+// say: the first true sentence of idle:"run.queue is null; .style is not linear|cosine" counts, and nothing if none is.
+// A setting that begins with a dot is one of the same group. Null and empty are every value that is either; other
+// values end at a comma, behind which a sentence may explain.
 func Idle(v any) []Unused {
 	of := fieldsOf(v)
 	var out []Unused
@@ -24,15 +25,30 @@ func Idle(v any) []Unused {
 		for _, tag := range []string{"idle", "noted"} {
 			for sentence := range strings.SplitSeq(f.tag[tag], "; ") {
 				by, why, _ := strings.Cut(sentence, " ")
-				value, _, _ := strings.Cut(strings.TrimPrefix(why, "is "), ",")
-				if other, ok := of.leaf(by); ok && other.is(value) {
-					out = append(out, Unused{f.path, by, why, tag == "noted"})
-					break
+				if strings.HasPrefix(by, ".") {
+					by = f.path[:strings.LastIndexByte(f.path, '.')] + by
+				}
+				if other, ok := of.leaf(by); ok {
+					if why, ok := other.satisfies(why); ok {
+						out = append(out, Unused{f.path, by, why, tag == "noted"})
+						break
+					}
 				}
 			}
 		}
 	}
 	return out
+}
+
+// satisfies reports whether a sentence about a setting is true, and returns it with the setting's value.
+func (f leaf) satisfies(sentence string) (why string, ok bool) {
+	values, _, _ := strings.Cut(strings.TrimPrefix(sentence, "is "), ",")
+	others, not := strings.CutPrefix(values, "not ")
+	value := fmt.Sprint(f.Interface())
+	if others == "null" || others == "empty" { // the value may be long, or contain a secret
+		value = map[bool]string{false: others, true: "set"}[not]
+	}
+	return strings.Replace(sentence, values, value, 1), slices.ContainsFunc(strings.Split(others, "|"), f.is) != not
 }
 
 // is reports whether a leaf has the value that a text stands for.

@@ -37,18 +37,14 @@ type Batch struct {
 	Text       []string       // the response, preferably only its reasoning
 
 	// Per token. Offsets has one entry more than there are rows.
-	Offsets    []int
-	Mask       []bool    // tokens that count: written by the model
-	ValueMask  []bool    // where Target holds a return; nil means Mask
-	LogProb    []float32 // of the policy after the update, or during it
-	OldLogProb []float32 // of the policy before
-	Entropy    []float32 // of each token's distribution, nats
-	Advantage  []float32 // as used to train the policy
-	Value      []float32 // the critic's prediction
-	Target     []float32 // the return that the critic is trained on
+	Offsets   []int
+	Mask      []bool    // tokens that count: written by the model
+	ValueMask []bool    // where Target holds a return; nil means Mask
+	Advantage []float32 // as used to train the policy
+	Value     []float32 // the critic's prediction
+	Target    []float32 // the return that the critic is trained on
 
-	MaxLength int          // longest response allowed; 0 means unknown
-	Cross     *CrossScores // responses scored under other start states
+	MaxLength int // longest response allowed; 0 means unknown
 }
 
 // Rows returns the number of rows.
@@ -74,8 +70,7 @@ func (b *Batch) check() error {
 	return cmp.Or(
 		length("group", b.Group, rows), length("trajectory", b.Trajectory, rows), length("score", b.Score, rows),
 		length("shaped", b.Shaped, rows), length("parts", b.Parts, rows), length("truncated", b.Truncated, rows),
-		length("text", b.Text, rows), length("value mask", b.ValueMask, tokens), length("log_prob", b.LogProb, tokens),
-		length("old_log_prob", b.OldLogProb, tokens), length("entropy", b.Entropy, tokens),
+		length("text", b.Text, rows), length("value mask", b.ValueMask, tokens),
 		length("advantage", b.Advantage, tokens), length("value", b.Value, tokens), length("target", b.Target, tokens),
 	)
 }

@@ -20,14 +20,11 @@ func sample() *Batch {
 	return &Batch{
 		Group: []string{"a", "a", "b", "b"}, Score: []float64{0, 2, 1, 1}, Shaped: []float64{0, 1.9, 1, 0.9},
 		Truncated: []bool{false, true, false, false}, MaxLength: 3,
-		Offsets:    []int{0, 3, 7, 9, 11},
-		Mask:       []bool{true, false, true, true, false, true, true, true, false, true, false},
-		LogProb:    []float32{-1, nan, -1, -1, nan, -1, -1, -1, nan, -1, nan},
-		OldLogProb: []float32{-1.5, nan, -1, -0.75, nan, -1, -1, -1, nan, -1, nan},
-		Entropy:    []float32{0.5, nan, 1, 1.5, nan, 1, 1, 1, nan, 1, nan},
-		Advantage:  []float32{1, nan, 1, -1, nan, -1, 0, 2, nan, -3, nan},
-		Value:      []float32{0, nan, 0, 1, nan, 1, 2, 1, nan, 1, nan},
-		Target:     []float32{0, nan, 0, 2, nan, 2, 2, 1, nan, 1, nan},
+		Offsets:   []int{0, 3, 7, 9, 11},
+		Mask:      []bool{true, false, true, true, false, true, true, true, false, true, false},
+		Advantage: []float32{1, nan, 1, -1, nan, -1, 0, 2, nan, -3, nan},
+		Value:     []float32{0, nan, 0, 1, nan, 1, 2, 1, nan, 1, nan},
+		Target:    []float32{0, nan, 0, 2, nan, 2, 2, 1, nan, 1, nan},
 		Parts: []reward.Parts{
 			{{Name: "format", Value: 1}, {Name: "success", Value: 0}},
 			{{Name: "success", Value: 2}, {Name: "format", Value: 0.5}, {Name: "format", Value: 0.5}},
@@ -53,13 +50,6 @@ func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
 	b := sample()
 	same(t, measured(t, RewardVariance, b), map[string]float64{
 		"reward_variance": 0.5, "reward_variance/min": 0, "reward_variance/max": 1, "reward_variance/zero_share": 0.5,
-	})
-	same(t, measured(t, Entropy, b), map[string]float64{"entropy/mean": 1, "entropy/min": 0.5, "entropy/max": 1.5})
-	same(t, measured(t, ClipFraction(0.2, 0.3), b), map[string]float64{
-		"clip_fraction": 2.0 / 7, "clip_fraction/high": 1.0 / 7, "clip_fraction/low": 1.0 / 7,
-	})
-	same(t, measured(t, ApproxKL, b), map[string]float64{
-		"approx_kl": (math.Exp(0.5) - 1.5 + math.Exp(-0.25) - 0.75) / 7, "approx_kl/k1": -0.25 / 7, "approx_kl/max": 0.5,
 	})
 	// Targets 0 0 2 2 2 1 1 have variance 34/42 by n − 1, the errors 0 0 1 1 0 0 0 have 10/42.
 	same(t, measured(t, ExplainedVariance, b), map[string]float64{"explained_variance": 1 - 10.0/42/(34.0/42+1e-5)})
@@ -101,16 +91,6 @@ func TestExplainedVarianceIsOneForAPerfectCritic(t *testing.T) {
 	b.ValueMask[3] = true
 	b.Value = make([]float32, len(b.Mask)) // worth nothing: knows no more than a constant
 	require.InDelta(t, 0, measured(t, ExplainedVariance, b)["explained_variance"], 1e-5)
-}
-
-func TestTheClipCountsOnlyWhereItHoldsBack(t *testing.T) {
-	b := &Batch{
-		Offsets: []int{0, 4}, Mask: []bool{true, true, true, true},
-		LogProb: []float32{0, 0, -1, -1}, OldLogProb: []float32{-1, -1, 0, 0}, Advantage: []float32{1, -1, 1, -1},
-	}
-	same(t, measured(t, ClipFraction(0.2, 0.2), b), map[string]float64{
-		"clip_fraction": 0.5, "clip_fraction/high": 0.25, "clip_fraction/low": 0.25,
-	})
 }
 
 func TestLongestFiveInAHundredAreBeyondP95(t *testing.T) {
@@ -162,11 +142,10 @@ func TestGroupsOfOneAreComparedWithTheBatch(t *testing.T) {
 }
 
 func TestAbsentColumnsWriteNothing(t *testing.T) {
-	r, err := Builtin(DefaultOptions())
-	require.NoError(t, err)
+	r := Builtin()
 	for _, b := range []*Batch{{}, {Offsets: []int{0}},
 		{Offsets: []int{0}, Group: []string{}, Score: []float64{}, Parts: []reward.Parts{}, Advantage: []float32{},
-			Text: []string{}, Cross: &CrossScores{}}} {
+			Text: []string{}}} {
 		got := map[string]float64{}
 		require.NoError(t, r.Measure(got, b))
 		require.Empty(t, got)
@@ -174,15 +153,14 @@ func TestAbsentColumnsWriteNothing(t *testing.T) {
 }
 
 func TestBatchesThatDoNotFitAreRefusedByEveryMetric(t *testing.T) {
-	r, err := Builtin(DefaultOptions())
-	require.NoError(t, err)
+	r := Builtin()
 	for name, spoil := range map[string]func(*Batch){
 		"mask":           func(b *Batch) { b.Mask = b.Mask[:5] },
 		"offsets":        func(b *Batch) { b.Offsets = []int{0, 5, 3, 9, 11} },
 		"first offset":   func(b *Batch) { b.Offsets[0] = 1 },
 		"empty offsets":  func(b *Batch) { b.Offsets = []int{} },
 		"score":          func(b *Batch) { b.Score = b.Score[:1] },
-		"empty entropy":  func(b *Batch) { b.Entropy = []float32{} },
+		"empty targets":  func(b *Batch) { b.Target = []float32{} },
 		"value mask":     func(b *Batch) { b.ValueMask = []bool{true} },
 		"parts":          func(b *Batch) { b.Parts = append(b.Parts, nil) },
 		"too many texts": func(b *Batch) { b.Text = make([]string, 9) },
@@ -206,10 +184,6 @@ func TestNumbersThatAreNotFiniteAreNamed(t *testing.T) {
 		m     Metric
 		spoil func(*Batch)
 	}{
-		"entropy of token 3":     {Entropy, func(b *Batch) { b.Entropy[3] = float32(nan) }},
-		"log_prob of token 0":    {ApproxKL, func(b *Batch) { b.LogProb[0] = float32(nan) }},
-		"old_log_prob of":        {ApproxKL, func(b *Batch) { b.OldLogProb[0] = float32(math.Inf(1)) }},
-		"advantage of token 2":   {ClipFraction(0.2, 0.2), func(b *Batch) { b.Advantage[2] = float32(nan) }},
 		"advantage of token 0":   {AdvantageShare, func(b *Batch) { b.Advantage[0] = float32(nan) }},
 		"advantage of token 7":   {Data, func(b *Batch) { b.Advantage[7] = float32(nan) }},
 		"target of token 0":      {ExplainedVariance, func(b *Batch) { b.Target[0] = float32(nan) }},
@@ -229,8 +203,7 @@ func TestNumbersThatAreNotFiniteAreNamed(t *testing.T) {
 }
 
 func TestUsersMetricsRunNextToTheBuiltInOnes(t *testing.T) {
-	r, err := Builtin(DefaultOptions())
-	require.NoError(t, err)
+	r := Builtin()
 	broken := errors.New("broken")
 	for name, m := range map[string]Metric{
 		"best":   func(dst map[string]float64, b *Batch) error { dst["best"] = max(b.Score[0], b.Score[1]); return nil },
@@ -240,24 +213,23 @@ func TestUsersMetricsRunNextToTheBuiltInOnes(t *testing.T) {
 		require.NoError(t, r.Register(name, m))
 	}
 	got := map[string]float64{"kept": 7}
-	err = r.Measure(got, sample(), "best", "broken", "nan", "entropy", "entropi")
-	want := map[string]float64{"kept": 7, "best": 2, "half": 0.5, "entropy/mean": 1, "entropy/min": 0.5,
-		"entropy/max": 1.5}
+	err := r.Measure(got, sample(), "best", "broken", "nan", "data", "dato")
+	want := measured(t, Data, sample())
+	want["kept"], want["best"], want["half"] = 7, 2, 0.5
 	same(t, got, want)
 	for _, e := range []error{broken, ErrNotFinite, ErrUnknown} {
 		require.ErrorIs(t, err, e)
 	}
-	require.ErrorContains(t, err, `did you mean "entropy"?`)
-	require.ErrorIs(t, r.Register("entropy", Entropy), ErrDuplicate)
-	require.Error(t, r.Register("", Entropy))
+	require.ErrorContains(t, err, `did you mean "data"?`)
+	require.ErrorIs(t, r.Register("data", Data), ErrDuplicate)
+	require.Error(t, r.Register("", Data))
 	require.Error(t, r.Register("none", nil))
 	var zero Registry
-	require.NoError(t, zero.Register("entropy", Entropy))
+	require.NoError(t, zero.Register("data", Data))
 }
 
 func TestEqualBatchesGiveEqualBits(t *testing.T) {
-	r, err := Builtin(DefaultOptions())
-	require.NoError(t, err)
+	r := Builtin()
 	var first map[string]float64
 	for range 20 {
 		b := sample()
@@ -270,14 +242,7 @@ func TestEqualBatchesGiveEqualBits(t *testing.T) {
 		}
 		require.Equal(t, first, got)
 	}
-	require.GreaterOrEqual(t, len(first), 30)
-}
-
-func TestOptionsOutOfRangeAreRefused(t *testing.T) {
-	for _, o := range []Options{{}, {ClipLow: -1, NGram: 1}, {ClipHigh: math.Inf(1), NGram: 1}} {
-		_, err := Builtin(o)
-		require.ErrorIs(t, err, ErrSetting, "%+v", o)
-	}
+	require.GreaterOrEqual(t, len(first), 24)
 }
 
 // Whatever the bytes, metrics are finite or an error is returned.
@@ -285,17 +250,14 @@ func FuzzMeasure(f *testing.F) {
 	f.Add([]byte("aabbccdd00112233"), "the box is left", uint8(2))
 	f.Add([]byte{0, 255, 128, 7}, "", uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, text string, n uint8) {
-		r, err := Builtin(Options{ClipLow: 0.2, ClipHigh: 0.2, NGram: int(n)})
-		if err != nil {
-			return
-		}
-		b := &Batch{Offsets: []int{0}, Cross: &CrossScores{Starts: 2}}
+		r := Builtin()
+		require.NoError(t, r.Register("other", TemplateCollapse(int(n))))
+		b := &Batch{Offsets: []int{0}}
 		words := strings.Fields(text)
 		for i, x := range data {
 			v := math.Float32frombits(uint32(x)<<24 | uint32(i)<<13)
 			b.Mask = append(b.Mask, x&1 == 0)
-			b.LogProb, b.OldLogProb = append(b.LogProb, v), append(b.OldLogProb, -v)
-			b.Entropy, b.Advantage = append(b.Entropy, v), append(b.Advantage, v)
+			b.Advantage = append(b.Advantage, v)
 			b.Value, b.Target = append(b.Value, v), append(b.Target, float32(x))
 			if x&6 != 0 {
 				continue
@@ -305,8 +267,6 @@ func FuzzMeasure(f *testing.F) {
 			b.Score = append(b.Score, float64(v))
 			b.Parts = append(b.Parts, reward.Parts{{Name: text, Value: float64(v)}})
 			b.Text = append(b.Text, strings.Join(words[min(i, len(words)):], " "))
-			b.Cross.Own = append(b.Cross.Own, int(x>>7))
-			b.Cross.LogProb = append(b.Cross.LogProb, float64(v), -float64(x))
 		}
 		got := map[string]float64{}
 		_ = r.Measure(got, b)

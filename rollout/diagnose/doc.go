@@ -1,19 +1,14 @@
 // Package diagnose computes metrics of a rollout that show whether training is healthy:
-// is there a learning signal, does the policy still explore, do responses still depend
-// on their input.
+// is there a learning signal, and do responses still depend on their input. Entropy, clipped tokens and the KL of
+// an update are measured by the learner itself: see policy.Stats.
 //
 //	metric              reads                              shows
 //	data                Score, Shaped, token columns       mean, max, min of what training saw
 //	reward_variance     Group, Score                       is there a signal inside groups; falls before collapse
-//	entropy             Entropy                            how much the policy still explores
-//	clip_fraction       LogProb, OldLogProb, Advantage     how many tokens are clipped
-//	approx_kl           LogProb, OldLogProb                how far the policy has moved
 //	explained_variance  Value, Target                      how well the critic predicts returns; 1 is perfectly
 //	advantage_share     Parts, Advantage, Group            which reward part drives the updates
 //	response_length     Mask, Truncated                    how long responses are, how many were truncated
 //	template_collapse   Text, Group                        do responses depend on the start state
-//
-// [MutualInformation] measures the last by the policy itself, for programs that fill Cross: they register it.
 //
 // A metric whose columns are absent writes nothing, so one set of names works for every
 // estimator. A [Registry] holds metrics by name, including users' own. Every sum is

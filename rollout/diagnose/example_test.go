@@ -30,10 +30,7 @@ func ExampleTemplateCollapse() {
 
 // A metric of one's own next to built-in ones.
 func ExampleRegistry_Measure() {
-	metrics, err := diagnose.Builtin(diagnose.DefaultOptions())
-	if err != nil {
-		log.Fatal(err)
-	}
+	metrics := diagnose.Builtin()
 	solved := func(dst map[string]float64, b *diagnose.Batch) error {
 		n := 0
 		for _, s := range b.Score {

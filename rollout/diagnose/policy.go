@@ -7,10 +7,6 @@ import (
 	"vagen/rollout/filter"
 )
 
-// maxLogRatio is the limit to which log-ratios are clamped before exp, so that a mean
-// stays readable in spite of outliers.
-const maxLogRatio = 20
-
 // RewardVariance writes, over the groups with Score as return,
 //
 //	reward_variance             mean of the variances inside groups
@@ -41,106 +37,6 @@ func RewardVariance(dst map[string]float64, b *Batch) error {
 	dst["reward_variance/max"] = most
 	dst["reward_variance/zero_share"] = float64(equal) / float64(len(groups))
 	return nil
-}
-
-// Entropy writes entropy/mean, /max and /min over counted tokens.
-func Entropy(dst map[string]float64, b *Batch) error {
-	if err := b.check(); err != nil {
-		return err
-	}
-	if b.Entropy == nil {
-		return nil
-	}
-	x, err := column("entropy", b.Entropy, b.Mask)
-	if err != nil {
-		return err
-	}
-	spread(dst, "entropy", x)
-	return nil
-}
-
-// ClipFraction returns a metric that writes the share of counted tokens whose
-// update PPO's clip stops, with ratio ρ = exp(new − old log-prob):
-//
-//	clip_fraction/high  A > 0 and ρ > 1 + high
-//	clip_fraction/low   A < 0 and ρ < 1 − low
-//	clip_fraction       both
-func ClipFraction(low, high float64) Metric {
-	return func(dst map[string]float64, b *Batch) error {
-		if err := b.check(); err != nil {
-			return err
-		}
-		if b.Advantage == nil {
-			return nil
-		}
-		ratio, err := logRatios(b)
-		if err != nil || len(ratio) == 0 {
-			return err
-		}
-		adv, err := column("advantage", b.Advantage, b.Mask)
-		if err != nil {
-			return err
-		}
-		var up, down float64
-		for i, lr := range ratio {
-			switch r := math.Exp(lr); {
-			case adv[i] > 0 && r > 1+high:
-				up++
-			case adv[i] < 0 && r < 1-low:
-				down++
-			}
-		}
-		n := float64(len(ratio))
-		dst["clip_fraction/high"], dst["clip_fraction/low"] = up/n, down/n
-		dst["clip_fraction"] = (up + down) / n
-		return nil
-	}
-}
-
-// ApproxKL writes estimates of KL(old‖new) over counted tokens:
-//
-//	approx_kl      mean of ρ − 1 − ln ρ, never negative
-//	approx_kl/k1   mean of −ln ρ, unbiased but noisy
-//	approx_kl/max  largest |ln ρ|
-//
-// J. Schulman, "Approximating KL divergence", 2020.
-func ApproxKL(dst map[string]float64, b *Batch) error {
-	if err := b.check(); err != nil {
-		return err
-	}
-	ratio, err := logRatios(b)
-	if err != nil || len(ratio) == 0 {
-		return err
-	}
-	var k1, k3, most float64
-	for _, lr := range ratio {
-		c := max(-maxLogRatio, min(maxLogRatio, lr))
-		k1 -= lr
-		k3 += math.Expm1(c) - c
-		most = max(most, math.Abs(lr))
-	}
-	n := float64(len(ratio))
-	dst["approx_kl"], dst["approx_kl/k1"], dst["approx_kl/max"] = k3/n, k1/n, most
-	return nil
-}
-
-// logRatios returns ln ρ of the counted tokens, none without log-probs.
-func logRatios(b *Batch) ([]float64, error) {
-	if b.LogProb == nil || b.OldLogProb == nil {
-		return nil, nil
-	}
-	logp, err := column("log_prob", b.LogProb, b.Mask)
-	if err != nil {
-		return nil, err
-	}
-	old, err := column("old_log_prob", b.OldLogProb, b.Mask)
-	if err != nil {
-		return nil, err
-	}
-	for i := range logp {
-		logp[i] -= old[i]
-	}
-	return logp, nil
 }
 
 // ExplainedVariance writes

@@ -14,15 +14,6 @@ import (
 // batch lacks a column that it needs, it writes nothing. It must not change the batch.
 type Metric func(dst map[string]float64, b *Batch) error
 
-// Options are the settings of the built-in metrics.
-type Options struct {
-	ClipLow, ClipHigh float64 // clip range of the policy loss, ≥ 0
-	NGram             int     // words per n-gram of template_collapse, ≥ 1
-}
-
-// DefaultOptions holds a clip of ±0.2 and 4-grams.
-func DefaultOptions() Options { return Options{ClipLow: 0.2, ClipHigh: 0.2, NGram: 4} }
-
 // kind is the kind of a registry's entries.
 type kind struct{}
 
@@ -45,28 +36,18 @@ type Registry struct {
 	table
 }
 
-// Builtin returns a new registry with the metrics of this package, but for MutualInformation: training computes no
-// Batch.Cross.
-func Builtin(o Options) (*Registry, error) {
-	if !(o.ClipLow >= 0) || !(o.ClipHigh >= 0) || !floats.Finite(o.ClipLow+o.ClipHigh) {
-		return nil, fmt.Errorf("diagnose: ClipLow, ClipHigh = %v, %v, want 0 or more: %w", o.ClipLow, o.ClipHigh, ErrSetting)
-	}
-	if o.NGram < 1 {
-		return nil, fmt.Errorf("diagnose: NGram = %d, want 1 or more: %w", o.NGram, ErrSetting)
-	}
+// Builtin returns a new registry with the metrics of this package. TemplateCollapse is that of 4-grams.
+func Builtin() *Registry {
 	r := new(Registry)
 	byname.Fill(&r.table, map[string]byname.Entry[Metric]{
 		"data":               {Value: Data, About: "mean, maximum and minimum of what training saw"},
 		"reward_variance":    {Value: RewardVariance, About: "whether groups have a signal; falls before a collapse"},
-		"entropy":            {Value: Entropy, About: "how much the policy still explores"},
-		"clip_fraction":      {Value: ClipFraction(o.ClipLow, o.ClipHigh), About: "how many tokens are clipped"},
-		"approx_kl":          {Value: ApproxKL, About: "how far the policy has moved"},
 		"explained_variance": {Value: ExplainedVariance, About: "how well the critic predicts returns"},
 		"advantage_share":    {Value: AdvantageShare, About: "which part of the reward drives the updates"},
 		"response_length":    {Value: ResponseLength, About: "how long responses are, and how many were truncated"},
-		"template_collapse":  {Value: TemplateCollapse(o.NGram), About: "whether responses depend on the start state"},
+		"template_collapse":  {Value: TemplateCollapse(4), About: "whether responses depend on the start state"},
 	})
-	return r, nil
+	return r
 }
 
 // New returns the metric with this name. An unknown name gives ErrUnknown and the

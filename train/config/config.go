@@ -53,8 +53,8 @@ const MaxStaleness = 8
 // RunConfig has the settings of the run as a whole.
 type RunConfig struct {
 	Seed    uint64 `yaml:"seed" owner:"trainer" doc:"decides every random draw of the run"`
-	Workers int    `yaml:"workers" owner:"trainer" count:"0" resume:"free" doc:"environments stepped concurrently. 0 is 2 of those in this process, and as many as there are live episodes of those that services host (remote, remote_legacy, openenv). Changes no result"`
-	Waves   int    `yaml:"waves" default:"1" owner:"trainer" count:"positive" doc:"number of sub-batches that a step's episodes are split into, so that one generates while the environments of another step; changes results only through rounding"`
+	Workers int    `yaml:"workers" owner:"trainer" count:"0" resume:"free" noted:"rollout_manager.use_service is true, the number of requests at a time is rollout_manager.max_workers; run.queue is not null, the number of episodes at a time is that of vagen worker --workers" doc:"environments stepped concurrently. 0 is 2 of those in this process, and as many as there are live episodes of those that services host (remote, remote_legacy, openenv). Changes no result"`
+	Waves   int    `yaml:"waves" default:"1" owner:"trainer" count:"positive" idle:"run.queue is not null, every episode is played by itself" doc:"number of sub-batches that a step's episodes are split into, so that one generates while the environments of another step; changes results only through rounding"`
 
 	Async bool `yaml:"async" owner:"trainer" doc:"collect the next step's episodes during a step's update, with the policy from before that update; needs memory for one more copy of its weights. algorithm.rollout_correction can correct for the difference"`
 	// MaxStaleness is the number of steps whose episodes are collected ahead with Async.
@@ -67,8 +67,8 @@ type RunConfig struct {
 
 	EnvTimeout     float64 `yaml:"env_timeout" owner:"trainer" range:"0,1e+06" doc:"time limit of one call of an environment in seconds, retries of remote environments included; 0 is 600"`
 	EpisodeTimeout float64 `yaml:"episode_timeout" owner:"trainer" range:"0,1e+06" doc:"time limit of all calls of an environment in an episode together, in seconds; 0 is no limit"`
-	Patience       float64 `yaml:"patience" owner:"trainer" range:"0,1e+06" doc:"seconds after which a turn continues without the environments that have not answered; 0 waits for all. Only 0 makes runs reproducible bit by bit"`
-	Continuous     bool    `yaml:"continuous" owner:"trainer" doc:"play every episode by itself: it continues as soon as its environment has answered, and its responses join and leave the batch that is being written, instead of turns in rounds that wait for the slowest. Which responses share a batch depends on time, so that runs repeat up to rounding only. The model in this process needs one device for it"`
+	Patience       float64 `yaml:"patience" owner:"trainer" range:"0,1e+06" idle:"run.queue is not null, every episode is played by itself" doc:"seconds after which a turn continues without the environments that have not answered; 0 waits for all. Only 0 makes runs reproducible bit by bit"`
+	Continuous     bool    `yaml:"continuous" owner:"trainer" idle:"run.queue is not null, every episode is played by itself already" doc:"play every episode by itself: it continues as soon as its environment has answered, and its responses join and leave the batch that is being written, instead of turns in rounds that wait for the slowest. Which responses share a batch depends on time, so that runs repeat up to rounding only. The model in this process needs one device for it"`
 	Retry          bool    `yaml:"retry" owner:"trainer" doc:"replay episodes whose environment failed or whose response cannot be used, some of them more than once"`
 }
 
@@ -78,8 +78,8 @@ type EnvConfig struct {
 	Config map[string]any `yaml:"config" replaces:"state_reward: use_state_reward grounding_reward_weight worldmodeling_reward_weight; use_state_reward: state_reward" doc:"options of the environment. A mapping adds to that of a preset or an earlier file; null removes an option, and null for env.config removes all options; state_reward replaces a preset's use_state_reward and its weights, and null or false for it disables them"`
 	// Defaults are kept only where the environment is not yet known.
 	Defaults map[string]any `yaml:"defaults" doc:"options by environment, such as {sokoban: {render_mode: vision}}: env.config adds to those of env.name, and the config of an entry of data.train_files or data.val_files to those of its environment. Presets set the options that their experiments used"`
-	Seed     int64          `yaml:"train_seed" default:"1000000" range:"-2305843009213693952,2305843009213693952" must:"be in [-2^61, 2^61]" doc:"first seed of the training levels"`
-	ValSeed  int64          `yaml:"val_seed" range:"-2305843009213693952,2305843009213693952" must:"be in [-2^61, 2^61]" doc:"first seed of the validation levels, which must not overlap the training levels"`
+	Seed     int64          `yaml:"train_seed" default:"1000000" noted:"data.train_files is not empty, which gives the start states" range:"-2305843009213693952,2305843009213693952" must:"be in [-2^61, 2^61]" doc:"first seed of the training levels"`
+	ValSeed  int64          `yaml:"val_seed" noted:"data.val_files is not empty, which gives the start states" range:"-2305843009213693952,2305843009213693952" must:"be in [-2^61, 2^61]" doc:"first seed of the validation levels, which must not overlap the training levels"`
 }
 
 // ModelConfig sets how the model is executed.
@@ -97,11 +97,11 @@ type ModelConfig struct {
 	AutotuneSum  string `yaml:"autotune_sha256" doc:"SHA-256 that the file of model.autotune must have; a run sets it to that of the file it begins with, so that it resumes with the same one"`
 	Recompute    string `yaml:"recompute" default:"nothing" oneof:"nothing attention blocks" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
 	MicroTokens  int    `yaml:"micro_tokens" count:"0" doc:"tokens of a micro-batch; 0 is 4096"`
-	CacheTokens  int    `yaml:"cache_tokens" count:"0" doc:"minimum length of a conversation's KV cache in tokens"`
+	CacheTokens  int    `yaml:"cache_tokens" count:"0" noted:"actor_rollout_ref.rollout.engine.addresses is not empty, so that servers generate" doc:"minimum length of a conversation's KV cache in tokens"`
 	CompileCache string `yaml:"compile_cache" default:"auto" noted:"model.backend is go" resume:"free" doc:"where executables compiled by XLA are kept, so that later processes load instead of compile them, with the same bytes as results: a folder, on (vagen/executables in the user's cache folder), off, or auto (the environment variable VAGEN_COMPILE_CACHE if it is set, else on for the CPU and off for cuda)"`
-	PerCall      int    `yaml:"tokens_per_call" doc:"tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs. With more, the host and the launch of programs cost less per token; on a CPU the tokens and log-probs are the same bit for bit, on a GPU they may be rounded otherwise"`
+	PerCall      int    `yaml:"tokens_per_call" noted:"actor_rollout_ref.rollout.engine.addresses is not empty, so that servers generate" doc:"tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs. With more, the host and the launch of programs cost less per token; on a CPU the tokens and log-probs are the same bit for bit, on a GPU they may be rounded otherwise"`
 	SharePrefix  bool   `yaml:"share_prefix" doc:"read the tokens with which all conversations of a new batch begin, such as a system prompt, once and copy their keys, values and states. Scoring and training read the prompt before the first response of rows, such as those of a group, once for all of them in a part of a micro-batch, which is up to four times as long as the longest row if model.micro_tokens allows; layers that keep a state do not. It saves most of the work of long prompts. Last bits may differ from those without it; runs with it repeat byte for byte"`
-	DraftTokens  int    `yaml:"draft_tokens" range:"0,3" resume:"free" doc:"tokens that are guessed after the next one and computed in the same pass, on a CPU: those that followed the last tokens before, in the conversation or in other responses. Results have the same bytes, and perf/tokens_per_pass says what is gained. Only one conversation that decodes alone has so many, and two that decode together have one: larger batches are bound by arithmetic and decode without, as those of training do until few conversations are left. It needs kernels, model.bfloat16 off, and no adapters, unless model.rollout_dtype merges them"`
+	DraftTokens  int    `yaml:"draft_tokens" range:"0,3" resume:"free" noted:"actor_rollout_ref.rollout.engine.addresses is not empty, so that servers generate" doc:"tokens that are guessed after the next one and computed in the same pass, on a CPU: those that followed the last tokens before, in the conversation or in other responses. Results have the same bytes, and perf/tokens_per_pass says what is gained. Only one conversation that decodes alone has so many, and two that decode together have one: larger batches are bound by arithmetic and decode without, as those of training do until few conversations are left. It needs kernels, model.bfloat16 off, and no adapters, unless model.rollout_dtype merges them"`
 }
 
 // AlgorithmConfig sets the advantage estimator and the KL penalty.
@@ -170,12 +170,12 @@ type RolloutConfig struct {
 	MultiTurnReward bool    `yaml:"use_multi_turn_reward" default:"true" owner:"trainer" doc:"put each turn's reward on the turn's last token instead of the sum on the row's last token"`
 	LossMask        bool    `yaml:"use_loss_mask" default:"true" owner:"trainer" doc:"exclude tokens that the model did not write from the losses"`
 	GAEMask         bool    `yaml:"use_gae_mask" default:"true" owner:"trainer" doc:"masked_gae needs it: its recursion leaves out the tokens that the model did not write. Other estimators do not read it"`
-	WindowSize      *int    `yaml:"window_size" owner:"trainer" count:"0" doc:"with trainer.harness window: previous turns in the model's context besides the current one; 0 is the current turn only; null is no window (harness concat shows all turns)"`
+	WindowSize      *int    `yaml:"window_size" owner:"trainer" count:"0" idle:"trainer.harness is no_concat|compact, only window reads it" doc:"with trainer.harness window: previous turns in the model's context besides the current one; 0 is the current turn only; null is no window (harness concat shows all turns)"`
 	MaxTrajectory   int     `yaml:"max_trajectory_length" owner:"trainer" count:"0" doc:"maximum length of a conversation in tokens, its initial prompt included, and so needs data.max_prompt_length; an episode without room for another response ends, or with harness compact is summarised. 0 uses the model's limit"`
 	UseService      bool    `yaml:"use_service" owner:"run" doc:"run environments on a service at base_url, with the protocol of the full VAGEN system; env.name may then be any environment of the service"`
 	BaseURL         string  `yaml:"base_url" default:"http://localhost:5000" owner:"run" noted:"rollout_manager.use_service is false" doc:"address of the service for use_service; vagen serve starts one"`
 	Timeout         float64 `yaml:"timeout" default:"1200" range:">0,1e6" must:"be above 0 and at most 1e6" owner:"run" noted:"rollout_manager.use_service is false" unit:"seconds" doc:"time limit of a request to the service"`
-	MaxWorkers      int     `yaml:"max_workers" default:"8" owner:"trainer" count:"positive" noted:"rollout_manager.use_service is false" doc:"concurrent requests to the service, instead of run.workers"`
+	MaxWorkers      int     `yaml:"max_workers" default:"8" owner:"trainer" count:"positive" noted:"rollout_manager.use_service is false; run.queue is not null, the number of episodes at a time is that of vagen worker --workers" doc:"concurrent requests to the service, instead of run.workers"`
 
 	MaxObservation int `yaml:"max_env_response_per_turn" owner:"trainer" count:"0" doc:"maximum length of an observation after the first in tokens; the rest is cut off. 0 is no limit"`
 }
@@ -235,7 +235,7 @@ type ActorConfig struct {
 	TauPos      float64          `yaml:"tau_pos" owner:"trainer" doc:"sapo: temperature of the gate for positive advantages; larger is sharper"`
 	TauNeg      float64          `yaml:"tau_neg" owner:"trainer" doc:"sapo: temperature of the gate for other advantages; larger is sharper"`
 	Aggregation string           `yaml:"loss_agg_mode" default:"token-mean" owner:"trainer" oneof:"token-mean token-sum seq-mean-token-sum seq-mean-token-mean prompt-mean seq-mean-token-sum-norm" doc:"how tokens are averaged: token-mean, token-sum (not divided), seq-mean-token-sum, seq-mean-token-mean, prompt-mean (over start states), seq-mean-token-sum-norm; applies only to entropy and KL terms when the policy loss has a fixed mode"`
-	ScaleFactor *float64         `yaml:"loss_scale_factor" owner:"trainer" range:">0,1e+12" must:"be above 0" doc:"divisor of seq-mean-token-sum-norm; null uses the maximum number of response tokens of an episode; verl 0.9.1 divides by the number of rows, too"`
+	ScaleFactor *float64         `yaml:"loss_scale_factor" owner:"trainer" idle:".loss_agg_mode is not seq-mean-token-sum-norm" range:">0,1e+12" must:"be above 0" doc:"divisor of seq-mean-token-sum-norm; null uses the maximum number of response tokens of an episode; verl 0.9.1 divides by the number of rows, too"`
 	Entropy     float64          `yaml:"entropy_coeff" default:"0.001" owner:"trainer" range:"-1e+12,1e+12" doc:"weight of the entropy bonus"`
 	UseKLLoss   bool             `yaml:"use_kl_loss" owner:"trainer" doc:"add the KL to the reference policy to the loss"`
 	KLLoss      float64          `yaml:"kl_loss_coef" default:"0.001" owner:"trainer" range:"0,1e+12" doc:"weight of the KL loss"`
@@ -265,7 +265,7 @@ type OptimConfig struct {
 	WarmupSteps int     `yaml:"lr_warmup_steps" default:"-1" unit:"steps" doc:"warm-up length in training steps; 0 or less uses lr_warmup_steps_ratio"`
 	WarmupRatio float64 `yaml:"lr_warmup_steps_ratio" range:"0,1" doc:"warm-up length as a fraction of the training steps"`
 	Style       string  `yaml:"warmup_style" default:"constant" null:"constant" oneof:"constant cosine linear" doc:"schedule after the warm-up: constant, cosine or linear"`
-	MinRatio    float64 `yaml:"min_lr_ratio" null:"0" range:"0,1" doc:"final learning rate of a decaying schedule as a fraction of lr"`
+	MinRatio    float64 `yaml:"min_lr_ratio" null:"0" range:"0,1" idle:".warmup_style is constant" doc:"final learning rate of a decaying schedule as a fraction of lr"`
 	Beta1       float64 `yaml:"beta1" range:"0,0.9999999" doc:"decay of the first moment"`
 	Beta2       float64 `yaml:"beta2" range:"0,0.9999999" doc:"decay of the second moment"`
 	Decay       float64 `yaml:"weight_decay" range:"0,10" doc:"decoupled weight decay"`
@@ -325,7 +325,7 @@ type CriticConfig struct {
 type TrainerConfig struct {
 	Stage         string   `yaml:"stage" default:"rl" owner:"trainer" oneof:"rl sft sft+rl" doc:"rl, sft (supervised training only, as vagen sft does), or sft+rl: supervised training in the folder sft of the run, followed by reinforcement learning from its result"`
 	Steps         int      `yaml:"total_training_steps" default:"100" owner:"trainer" null:"-1" count:"0" noted:"trainer.stage is sft, which has its own in group sft" doc:"training steps; null, or unset with train_files, makes total_epochs passes over data.train_files"`
-	Epochs        int      `yaml:"total_epochs" default:"30" owner:"trainer" count:"positive" noted:"trainer.stage is sft, which has its own in group sft" doc:"passes over data.train_files when total_training_steps is null"`
+	Epochs        int      `yaml:"total_epochs" default:"30" owner:"trainer" count:"positive" noted:"trainer.stage is sft, which has its own in group sft; .total_training_steps is not -1, which overrides it" doc:"passes over data.train_files when total_training_steps is null"`
 	Project       string   `yaml:"project_name" default:"vagen" owner:"run" resume:"free" doc:"first part of the run folder's name"`
 	Experiment    string   `yaml:"experiment_name" default:"run" owner:"run" resume:"free" doc:"second part of the run folder's name"`
 	TestFreq      int      `yaml:"test_freq" default:"20" owner:"trainer" noted:"trainer.stage is sft, which has its own in group sft" doc:"validate every test_freq steps; 0 or less disables it"`
@@ -333,13 +333,13 @@ type TrainerConfig struct {
 	ValBefore     bool     `yaml:"val_before_train" default:"true" owner:"trainer" doc:"validate before the first step"`
 	CriticWarmup  int      `yaml:"critic_warmup" owner:"trainer" count:"0" doc:"first step, counted from 1, that trains the policy; the steps before it train only the critic. 0 and 1 train both from the beginning"`
 	MaxSkipped    int      `yaml:"max_skipped_updates" default:"5" owner:"trainer" count:"positive" doc:"stop after this many consecutive skipped optimiser steps"`
-	GPUs          int      `yaml:"n_gpus_per_node" count:"0" owner:"learner" resume:"devices" doc:"as model.devices where that is 0, if this machine has so many GPUs"`
+	GPUs          int      `yaml:"n_gpus_per_node" count:"0" owner:"learner" resume:"devices" noted:"model.devices is not 0" doc:"as model.devices where that is 0, if this machine has so many GPUs"`
 	Metrics       []string `yaml:"metrics" default:"[all]" owner:"trainer" doc:"diagnostics computed at every step, by name in package rollout/diagnose; [all] or [none]"`
 	LoggingConfig `owner:"run"`
 
 	Harness        string `yaml:"harness" default:"concat" owner:"trainer" doc:"how episodes become conversations, each of which is a training row: concat (one per episode), no_concat (one per turn), window (one per turn, with the previous turns), compact (when a conversation is full, a new one continues with a summary)"`
-	CompactBudget  int    `yaml:"compact_budget" default:"4000" owner:"trainer" count:"0" doc:"compact: length in tokens at which a conversation is summarised; 0 summarises when max_trajectory_length is reached"`
-	CompactSummary int    `yaml:"compact_summary_budget" owner:"trainer" count:"0" doc:"compact: maximum summary length in tokens; 0 uses a quarter of compact_budget, or the maximum response length if that is less"`
+	CompactBudget  int    `yaml:"compact_budget" default:"4000" owner:"trainer" count:"0" idle:".harness is concat|no_concat|window, only compact reads it" doc:"compact: length in tokens at which a conversation is summarised; 0 summarises when max_trajectory_length is reached"`
+	CompactSummary int    `yaml:"compact_summary_budget" owner:"trainer" count:"0" idle:".harness is concat|no_concat|window, only compact reads it" doc:"compact: maximum summary length in tokens; 0 uses a quarter of compact_budget, or the maximum response length if that is less"`
 
 	SavingConfig `owner:"run" resume:"free"`
 }

@@ -97,7 +97,7 @@ func (s Source) load(r Registries) (in loaded, err error) {
 	in.withoutCritic(r, s.Path)
 	in.notes = append(in.notes, in.refuseUnread(r)...)
 	c.Notes = append(gatherNotes(in.notes), c.Notes...)
-	c.idle(in.given)
+	c.idle(r, in.given)
 	if err = s.generation(&in); err != nil {
 		return in, err
 	}

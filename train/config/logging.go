@@ -19,7 +19,7 @@ type LoggingConfig struct {
 
 	LogEpisodes int     `yaml:"log_val_generations" default:"4" count:"0" resume:"free" doc:"number of validation episodes to save with their images, selected by val_log_select; 0 is none"`
 	ValSelect   string  `yaml:"val_log_select" default:"balanced" oneof:"balanced first failures successes worst best" noted:"trainer.log_val_generations is 0" resume:"free" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
-	ValRatio    float64 `yaml:"val_log_success_ratio" default:"0.5" noted:"trainer.log_val_generations is 0" range:"0,1" resume:"free" doc:"target share of successes for balanced, in [0, 1]"`
+	ValRatio    float64 `yaml:"val_log_success_ratio" default:"0.5" noted:"trainer.log_val_generations is 0; .val_log_select is not balanced" range:"0,1" resume:"free" doc:"target share of successes for balanced, in [0, 1]"`
 
 	RolloutDir    *string        `yaml:"rollout_data_dir" doc:"folder for the episodes of every training step, step_<n>.parquet each; null writes none"`
 	RolloutScores bool           `yaml:"rollout_data_scores" resume:"free" doc:"record what every training step computed for each token, in step_<n>.scores.parquet in rollout_data_dir: old and reference log-probs, values, entropy, rewards, advantages, returns and masks. Costs about 10 bytes per token of an episode (22 per token of a response, 0 per other token); needs rollout_data_dir"`

@@ -13,9 +13,9 @@ import (
 // PolicyLossConfig selects the policy loss and has the settings of single losses.
 type PolicyLossConfig struct {
 	Mode        string `yaml:"loss_mode" default:"vanilla" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po; opd, ref_kl and sdft learn from a teacher"`
-	Skip        int    `yaml:"num_loss_tokens_to_skip" count:"0" doc:"sdft: so many tokens with a loss are left out where each row begins; TRL has 0, the tinker cookbook 3 (skip_first_n_tokens)"`
+	Skip        int    `yaml:"num_loss_tokens_to_skip" count:"0" idle:".loss_mode is not sdft, only sdft reads it" doc:"sdft: so many tokens with a loss are left out where each row begins; TRL has 0, the tinker cookbook 3 (skip_first_n_tokens)"`
 	loss.Single `yaml:",inline"`
-	CorrectKL   bool `yaml:"use_bias_correction_kl" default:"true" idle:"actor_rollout_ref.actor.use_kl_loss is false" doc:"luspo: multiply the KL loss of a row by the row's ratio, with its gradient, inside the policy loss"`
+	CorrectKL   bool `yaml:"use_bias_correction_kl" default:"true" idle:"actor_rollout_ref.actor.use_kl_loss is false; .loss_mode is not luspo, only luspo reads it" doc:"luspo: multiply the KL loss of a row by the row's ratio, with its gradient, inside the policy loss"`
 }
 
 // taught reports whether the loss learns from a teacher.

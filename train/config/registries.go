@@ -45,8 +45,7 @@ func (r Registries) WithBuiltins() Registries {
 		r.Filters = filter.Builtin()
 	}
 	if r.Metrics == nil {
-		// The options only have to be valid: clip fractions come from the learner.
-		r.Metrics, _ = diagnose.Builtin(diagnose.DefaultOptions())
+		r.Metrics = diagnose.Builtin()
 	}
 	if r.Harnesses == nil {
 		r.Harnesses = rollout.Builtin()

@@ -46,6 +46,21 @@ func TestEveryNameHasADescription(t *testing.T) {
 	}
 }
 
+// TestRegisteredEstimatorsGetWarningsAsThoseOfTheLibraryDo.
+func TestRegisteredEstimatorsGetWarningsAsThoseOfTheLibraryDo(t *testing.T) {
+	estimators := advantage.Builtin()
+	spec, err := estimators.Describe("grpo")
+	require.NoError(t, err)
+	spec.Name = "mine"
+	require.NoError(t, estimators.Register(spec))
+	for _, name := range []string{"grpo", "mine"} {
+		c, err := config.Registries{Estimators: estimators}.LoadConfig("", "env=x", "algorithm.adv_estimator="+name,
+			"rollout_manager.n_trajectory=4")
+		require.NoError(t, err)
+		require.Contains(t, warnings(c), "the critic is never trained", name)
+	}
+}
+
 // TestRegisteredLossesNeedATeacherThatIsNamed: without a reference policy their first update would fail. One that names
 // a teacher gets its log-probs; servers, and a policy that is its own teacher, choose the tokens that it compares.
 func TestRegisteredLossesNeedATeacherThatIsNamed(t *testing.T) {

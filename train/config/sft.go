@@ -5,7 +5,7 @@ package config
 type SFTConfig struct {
 	TrainFiles  []string `yaml:"train_files" default:"[]" doc:"files of examples: conversations in .jsonl or .parquet, or episodes that a run wrote to trainer.rollout_data_dir, which are recognised by their columns"`
 	ValFiles    []string `yaml:"val_files" default:"[]" doc:"files of examples that only sft/val_loss is computed on"`
-	ValFraction float64  `yaml:"val_fraction" default:"0.05" range:"0,0.9" doc:"share of the examples that is held out for sft/val_loss if val_files is empty, lessons as a whole; 0 holds out none"`
+	ValFraction float64  `yaml:"val_fraction" default:"0.05" range:"0,0.9" noted:"trainer.stage is rl; .val_files is not empty, which has the examples for validation" doc:"share of the examples that is held out for sft/val_loss if val_files is empty, lessons as a whole; 0 holds out none"`
 
 	Messages string `yaml:"messages_key" default:"messages" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the messages of a conversation"`
 	Prompt   string `yaml:"prompt_key" default:"prompt" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the prompt, a text or messages, in files without messages_key; a dot separates the parts of nested columns"`
@@ -28,7 +28,7 @@ type SFTConfig struct {
 	Optim       OptimConfig `yaml:"optim"`
 	GradClip    float64     `yaml:"grad_clip" default:"1" range:"0,1e+12" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
 	Steps       int         `yaml:"total_training_steps" default:"-1" null:"-1" count:"positive" doc:"optimiser steps of the supervised stage; null makes total_epochs passes over the examples"`
-	Epochs      int         `yaml:"total_epochs" default:"1" count:"positive" doc:"passes over the examples if total_training_steps is null. Those that sft.truncation drops, or that have no token with a weight, count too, so that there are a few more passes"`
+	Epochs      int         `yaml:"total_epochs" default:"1" count:"positive" noted:"trainer.stage is rl; .total_training_steps is not -1, which overrides it" doc:"passes over the examples if total_training_steps is null. Those that sft.truncation drops, or that have no token with a weight, count too, so that there are a few more passes"`
 	TestFreq    int         `yaml:"test_freq" default:"20" doc:"compute sft/val_loss every test_freq steps, before the first step and after the last one; 0 or less disables it, but not val_fraction"`
 	SaveFreq    int         `yaml:"save_freq" doc:"save a checkpoint every save_freq steps and at the end; 0 saves only at the end, -1 never"`
 }

@@ -65,7 +65,7 @@ type AlarmConfig struct {
 // ScheduleConfig changes a number over the training steps.
 type ScheduleConfig struct {
 	Style string  `yaml:"style" default:"constant" oneof:"constant linear cosine" doc:"constant, or how the number changes from the first step to the last: linear or cosine"`
-	End   float64 `yaml:"end_ratio" default:"1" range:"0,1000" doc:"value at the last step as a fraction of the initial value; above 1 the number increases"`
+	End   float64 `yaml:"end_ratio" default:"1" range:"0,1000" idle:".style is constant" doc:"value at the last step as a fraction of the initial value; above 1 the number increases"`
 }
 
 // Actions on a spike or an alarm.

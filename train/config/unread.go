@@ -30,7 +30,6 @@ func (c *Config) unreadSettings(r Registries, skip func(key string) bool) []sett
 		}
 	}
 	optim := func(group string, o *OptimConfig) {
-		when(o.Style == "constant", group+".warmup_style", "is constant", group+".min_lr_ratio")
 		when(o.WarmupSteps > 0, group+".lr_warmup_steps", fmt.Sprintf("is %d, which overrides it", o.WarmupSteps), group+".lr_warmup_steps_ratio")
 	}
 	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil {
@@ -39,16 +38,7 @@ func (c *Config) unreadSettings(r Registries, skip func(key string) bool) []sett
 		by, why := c.unreadAdvantages()
 		when(spec.Components && by != "", by, why, keys, weights)
 	}
-	harness := c.Trainer.Harness
-	when(slices.Contains([]string{"concat", "no_concat", "window"}, harness), "trainer.harness", harness+" does not read it; compact does", "trainer.compact_budget", "trainer.compact_summary_budget")
-	when(harness == "no_concat" || harness == "compact", "trainer.harness", harness+" does not read it; window does", "rollout_manager.window_size")
 	actor := &c.Agent.Actor
-	positive := actor.ScaleFactor == nil || *actor.ScaleFactor > 0 // otherwise it has another error
-	when(positive && actor.Aggregation != "seq-mean-token-sum-norm", "actor_rollout_ref.actor.loss_agg_mode", "is "+actor.Aggregation, "actor_rollout_ref.actor.loss_scale_factor")
-	when(actor.Loss.Mode != "luspo", "actor_rollout_ref.actor.policy_loss.loss_mode", actor.Loss.Mode+
-		" does not read it; luspo does", "actor_rollout_ref.actor.policy_loss.use_bias_correction_kl")
-	when(actor.Loss.Mode != "sdft", "actor_rollout_ref.actor.policy_loss.loss_mode",
-		actor.Loss.Mode+" does not read it; sdft does", "actor_rollout_ref.actor.policy_loss.num_loss_tokens_to_skip")
 	c.unreadSchedules(r, when)
 	optim("actor_rollout_ref.actor.optim", &actor.Optim)
 	optim("critic.optim", &c.Critic.Optim)
@@ -65,9 +55,7 @@ func (c *Config) unreadSettings(r Registries, skip func(key string) bool) []sett
 	noted = true
 	c.unreadNoted(r, when)
 	if s := &c.SFT; c.Trainer.Stage != StageRL {
-		when(len(s.ValFiles) > 0, "sft.val_files", "give the examples for validation", "sft.val_fraction")
 		when(s.TestFreq <= 0, "sft.test_freq", fmt.Sprintf("is %d: nothing is validated", s.TestFreq), "sft.val_files")
-		when(s.Steps != StepsFromEpochs, "sft.total_training_steps", fmt.Sprintf("is %d, which overrides it", s.Steps), "sft.total_epochs")
 		optim("sft.optim", &s.Optim)
 	}
 	return append(out, settings.Idle(c)...)
@@ -101,14 +89,7 @@ func (c *Config) unreadNoted(r Registries, when func(idle bool, by, why string, 
 	}
 	when(dynamic && critic.Kind == "separate", "critic.use_dynamic_bsz", "is true", "critic.ppo_micro_batch_size_per_gpu")
 	when(!dynamic && critic.Kind == "separate", "critic.use_dynamic_bsz", "is false", "critic.ppo_max_token_len_per_gpu")
-	when(c.UsesEngine(), "actor_rollout_ref.rollout.engine.addresses", "has servers, which generate", "model.cache_tokens",
-		"model.tokens_per_call", "model.draft_tokens")
-	when(model.Devices != 0, "model.devices", fmt.Sprintf("is %d", model.Devices), "trainer.n_gpus_per_node")
 	when(model.Devices == 1 && model.Nodes == 1, "model.devices", "is 1", "model.part_per_device")
-	when(c.Rollout.UseService, "rollout_manager.use_service",
-		"is true; the number of requests at a time is rollout_manager.max_workers", "run.workers")
-	when(c.Trainer.Steps != StepsFromEpochs, "trainer.total_training_steps",
-		fmt.Sprintf("is %d, which overrides it", c.Trainer.Steps), "trainer.total_epochs")
 	when(c.stateReward().Enabled(), "env.config.state_reward", "has its own", "reward.credit_site", "reward.aggregation")
 	when(len(data.TrainFiles) == 0 && len(data.ValFiles) == 0, "data.train_files", "is empty, and so is data.val_files",
 		"data.base_seed")
@@ -120,29 +101,36 @@ func (c *Config) unreadNoted(r Registries, when func(idle bool, by, why string, 
 		"actor_rollout_ref.ref.fsdp_config.param_offload")
 	when(c.TeachesItself(), "algorithm.self_distillation.teacher", "is set, so that there is no other reference policy",
 		"actor_rollout_ref.ref.fsdp_config.param_offload")
-	const played = "is set; the number of episodes at a time is that of vagen worker --workers"
-	when(c.Run.Queue != "", "run.queue", played, "run.workers")
-	when(c.Run.Queue != "" && c.Rollout.UseService, "run.queue", played, "rollout_manager.max_workers")
-	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select", "is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")
 	when(c.Trainer.RolloutDir == nil && c.Trainer.ValDir == nil, "trainer.rollout_data_dir",
 		"is null, and so is trainer.validation_data_dir", "trainer.log_image.max_pending")
 	when(!c.Trainer.Logs(LogPrometheus), "trainer.logger", "has no prometheus", "trainer.prometheus_address")
-	when(len(data.TrainFiles) > 0, "data.train_files", "give the start states", "env.train_seed")
-	when(len(data.ValFiles) > 0, "data.val_files", "give the start states", "env.val_seed")
 }
 
 // unreadSchedules lists the schedules of what the run does not have.
 func (c *Config) unreadSchedules(r Registries, when func(idle bool, by, why string, keys ...string)) {
 	actor := &c.Agent.Actor
 	const clip, kl = "stability.clip_schedule", "stability.kl_schedule"
-	when(c.Stability.Clip.Style == "constant", clip+".style", "is constant", clip+".end_ratio")
-	when(c.Stability.KL.Style == "constant", kl+".style", "is constant", kl+".end_ratio")
 	when(!actor.UseKLLoss && !c.Algorithm.KLInReward, "actor_rollout_ref.actor.use_kl_loss",
 		"is false, and so is algorithm.use_kl_in_reward", kl+".style", kl+".end_ratio")
-	full, _ := r.policyLoss(actor, 1, 1)
-	half, err := r.policyLoss(actor, 0.5, 1)
-	when(err == nil && reflect.DeepEqual(full, half), "actor_rollout_ref.actor.policy_loss.loss_mode",
-		actor.Loss.Mode+" has no clip range", clip+".style", clip+".end_ratio")
+	if r.readsClip(actor) {
+		return
+	}
+	by, why := "actor_rollout_ref.actor.policy_loss.loss_mode", actor.Loss.Mode+" has no clip range"
+	for _, s := range actor.Loss.switches() {
+		other := *actor
+		if settings.Set(&other, s.key, s.instead) == nil && r.readsClip(&other) {
+			by, why = "actor_rollout_ref.actor."+s.key, s.why
+			break
+		}
+	}
+	when(true, by, why, clip+".style", clip+".end_ratio")
+}
+
+// readsClip reports whether the policy loss depends on the clip range. One that cannot be made has another error.
+func (r Registries) readsClip(a *ActorConfig) bool {
+	full, _ := r.policyLoss(a, 1, 1)
+	half, err := r.policyLoss(a, 0.5, 1)
+	return err != nil || !reflect.DeepEqual(full, half)
 }
 
 // unreadAdvantages is the setting with which nothing reads the estimator's advantages, and how; "" if something does.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"vagen/advantage"
 	"vagen/internal/field"
 	"vagen/internal/settings"
 )
@@ -101,7 +100,7 @@ func (in *loaded) part(key string) (g settings.Given, ok bool) {
 }
 
 // idle warns of given settings that have no effect because of others.
-func (c *Config) idle(given map[string]settings.Given) {
+func (c *Config) idle(r Registries, given map[string]settings.Given) {
 	// There is no warning if the other key is given, too: the combination is intended.
 	say := func(useless bool, key, other, about string) {
 		g, set := given[key]
@@ -132,7 +131,7 @@ func (c *Config) idle(given map[string]settings.Given) {
 	say(name != ownGeneration && !c.UsesEngine(), "actor_rollout_ref.rollout.name", "", c.engineNote())
 	say(!c.UsesEstimator(), "algorithm.adv_estimator", "",
 		"nothing is learned from its advantages, but from a teacher alone: it need not be set")
-	spec, err := advantage.Builtin().Describe(c.Algorithm.Estimator)
+	spec, err := r.Estimators.Describe(c.Algorithm.Estimator)
 	say(err == nil && !spec.Critic && c.Critic.Kind != "none", "algorithm.adv_estimator", "critic.kind",
 		"it needs no critic, but critic.kind is "+c.Critic.Kind+
 			": values are computed, but the critic is never trained; set critic.enable to false")
