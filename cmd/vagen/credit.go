@@ -45,17 +45,24 @@ relative paths have the same meaning.`,
 				"other actions of a turn that are measured: the policy's most frequent ones")
 			f.Var((*cli.StringList)(&o.Force), "force",
 				"`answer` that is measured in every turn, too: the response with this text between its answer tags; may be repeated")
-			f.StringVar(&o.turns, "turns", "", "turns to measure, counted from 0, such as 0,2-4; empty is all")
-			f.StringVar(&o.budget, "budget", "",
-				"stop before the next eight episodes after so many response `tokens`, such as 200000, or after a time, such as 10m")
-			f.StringVar(&o.estimators, "estimators", "", "comma-separated `names` of estimators to compare; empty is all")
+			f.Func("turns", "turns to measure, counted from 0, such as 0,2-4; default all", func(text string) (err error) {
+				o.Turns, err = turnList(text)
+				return err
+			})
+			f.Func("budget",
+				"stop before the next eight episodes after so many response `tokens`, such as 200000, or after a time, such as 10m",
+				o.setBudget)
+			f.Func("estimators", "comma-separated `names` of estimators to compare; default all", func(text string) error {
+				o.Estimators = strings.Split(text, ",")
+				return nil
+			})
 			f.Var(&o.set, "set", "`key=value` of an estimator's hyperparameter instead of the run's, such as algorithm.lam=0.9; may be repeated")
-			f.Float64Var(&o.gamma, "gamma", math.NaN(),
+			f.Float64Var(&o.Gamma, "gamma", o.Gamma,
 				"discount between turns of the returns; default that of the run's estimator, 1 if it has none")
-			f.StringVar(&o.seed, "seed", "", "seed of all random draws; default the run's")
+			f.Uint64Var(&o.Seed, "seed", 0, "`seed` of all random draws; default the run's")
 			return func(ctx context.Context, c *cli.Call) error {
-				if err := o.parse(); err != nil {
-					return cli.Usagef("%w", err)
+				if o.step < 1 {
+					return cli.Usagef("--step is %d, must be 1 or more", o.step)
 				}
 				table, source, err := o.measure(ctx, c)
 				if err != nil {
@@ -72,38 +79,17 @@ relative paths have the same meaning.`,
 
 type creditFlags struct {
 	credit.Options
-	step                            int
-	turns, budget, estimators, seed string
-	gamma                           float64
-	set                             cli.StringList
+	step int
+	set  cli.StringList
 }
 
-// parse reads the flags that are texts.
-func (o *creditFlags) parse() error {
-	if o.step < 1 {
-		return fmt.Errorf("--step is %d, must be 1 or more", o.step)
+// setBudget reads a number of tokens or a time.
+func (o *creditFlags) setBudget(text string) (err error) {
+	if o.MaxTokens, err = strconv.ParseInt(text, 10, 64); err != nil {
+		o.MaxTime, err = time.ParseDuration(text)
 	}
-	var err error
-	if o.turns != "" {
-		if o.Turns, err = turnList(o.turns); err != nil {
-			return fmt.Errorf("--turns: %w", err)
-		}
-	}
-	if o.budget != "" {
-		if o.MaxTokens, err = strconv.ParseInt(o.budget, 10, 64); err != nil {
-			o.MaxTime, err = time.ParseDuration(o.budget)
-		}
-		if err != nil || o.MaxTokens < 0 || o.MaxTime < 0 || o.MaxTokens == 0 && o.MaxTime == 0 {
-			return fmt.Errorf("--budget is %q, must be a positive number of tokens, or a time such as 10m", o.budget)
-		}
-	}
-	if o.estimators != "" {
-		o.Estimators = strings.Split(o.estimators, ",")
-	}
-	if o.seed != "" {
-		if o.Seed, err = strconv.ParseUint(o.seed, 10, 64); err != nil {
-			return fmt.Errorf("--seed is %q, must be a whole number that is not negative", o.seed)
-		}
+	if err != nil || o.MaxTokens < 0 || o.MaxTime < 0 || o.MaxTokens == 0 && o.MaxTime == 0 {
+		return errors.New("must be a positive number of tokens, or a time such as 10m")
 	}
 	return nil
 }
@@ -143,10 +129,10 @@ func (o *creditFlags) measure(ctx context.Context, c *cli.Call) (table *credit.T
 		return nil, "", err
 	}
 	o.Params = r.Params
-	if o.seed == "" {
+	if !c.Given("seed") {
 		o.Seed = r.Seed
 	}
-	if o.Gamma = o.gamma; math.IsNaN(o.gamma) {
+	if !c.Given("gamma") {
 		o.Gamma = r.Gamma
 	}
 	r.Options = o.Options

@@ -98,11 +98,12 @@ func TestWrongUsesOfCreditAreRefused(t *testing.T) {
 	succeed(t, "train", config, "--log", "error", "--out", out)
 	for want, args := range map[string][]string{
 		"--step is 0, must be 1 or more":                  {out},
-		"--turns: found \"3-1\"":                          {out, "--step", "1", "--turns", "3-1"},
-		"--turns: found \"x\"":                            {out, "--step", "1", "--turns", "0,x"},
-		"--budget is \"-3m\"":                             {out, "--step", "1", "--budget", "-3m"},
-		"--budget is \"much\"":                            {out, "--step", "1", "--budget", "much"},
-		"--seed is \"-1\"":                                {out, "--step", "1", "--seed", "-1"},
+		"flag -turns: found \"3-1\"":                      {out, "--step", "1", "--turns", "3-1"},
+		"flag -turns: found \"x\"":                        {out, "--step", "1", "--turns", "0,x"},
+		"\"-3m\" for flag -budget":                        {out, "--step", "1", "--budget", "-3m"},
+		"\"much\" for flag -budget":                       {out, "--step", "1", "--budget", "much"},
+		"\"-1\" for flag -seed":                           {out, "--step", "1", "--seed", "-1"},
+		"Gamma is NaN, must be in [0, 1]":                 {out, "--step", "1", "--gamma", "NaN"},
 		"Branches is 1, must be at least 2":               {out, "--step", "1", "--branches", "1"},
 		"found \"trainer.save_freq=1\", must be a key of": {out, "--step", "1", "--set", "trainer.save_freq=1"},
 		"the run has checkpoints of the steps [1]":        {out, "--step", "7"},

@@ -223,6 +223,11 @@ a service that is in use. For your own service:
 					return cli.Usagef("--seeds is %d, --turns %d and --timeout %v; must be positive, positive and not negative",
 						*seeds, o.Turns, o.Timeout)
 				}
+				if len(responses) > 0 {
+					if err := c.Idle("--response gives whole responses", "format"); err != nil {
+						return err
+					}
+				}
 				e, config, err := newEnv(c.Args)
 				if err != nil {
 					return err

@@ -286,6 +286,12 @@ func (e *evalJob) run(ctx context.Context, c *cli.Call, format string) error {
 
 // explainEval lists the keys of an evaluation.
 func explainEval(c *cli.Call) error {
+	if len(c.Args) > 0 {
+		return cli.Usagef("CONFIG is %s, but --explain only lists keys", c.Args[0])
+	}
+	if err := c.Idle("--explain only lists keys", "out", "format", "preset"); err != nil {
+		return err
+	}
 	cfg, backend, chat := evaluation.Default(), evaluation.DefaultBackend(), evaluation.ChatConfig{TopP: 1}
 	var rows [][]string
 	for _, group := range []struct {

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +46,6 @@ On SIGTERM or Ctrl-C no further episode is opened, open ones continue for up to
 
 // gatewayOptions holds the flags.
 type gatewayOptions struct {
-	given            func(func(*flag.Flag)) // those of the command line
 	model, out, addr string
 	engines          cli.StringList
 	kind             string
@@ -61,7 +59,6 @@ type gatewayOptions struct {
 }
 
 func (g *gatewayOptions) flags(f *flag.FlagSet) {
-	g.given = f.Visit
 	f.StringVar(&g.model, "model", "", "`folder` or id on the hub of the model; with --engine of its tokenizer")
 	f.Var(&g.engines, "engine", "`URL` of a server that generates; may be repeated")
 	f.StringVar(&g.kind, "engine-kind", string(engine.VLLM), "what the servers are: vllm or sglang")
@@ -85,7 +82,7 @@ func (g *gatewayOptions) flags(f *flag.FlagSet) {
 }
 
 // check reports flags that cannot mean anything.
-func (g *gatewayOptions) check() error {
+func (g *gatewayOptions) check(c *cli.Call) error {
 	switch {
 	case g.model == "":
 		return cli.Usagef("--model is missing")
@@ -101,26 +98,18 @@ func (g *gatewayOptions) check() error {
 	if err := g.player.Sampling.Check(); err != nil {
 		return cli.Usagef("--temperature and --top-p: %w", err)
 	}
-	return g.checkPlace()
-}
-
-// checkPlace refuses flags of servers without --engine, and those of a model in this process with it.
-func (g *gatewayOptions) checkPlace() (err error) {
-	own := flag.NewFlagSet("", flag.ContinueOnError)
-	modelFlags(own)
-	g.given(func(f *flag.Flag) {
-		switch {
-		case len(g.engines) == 0 && strings.HasPrefix(f.Name, "engine-"):
-			err = cli.Usagef("--%s is set without --engine, the server that it is about", f.Name)
-		case len(g.engines) > 0 && own.Lookup(f.Name) != nil:
-			err = cli.Usagef("--%s is set beside --engine: servers generate, not the model in this process", f.Name)
-		}
-	})
-	return err
+	if len(g.engines) == 0 {
+		return c.Idle("there is no --engine, the server that it is about", "engine-kind", "engine-key-env", "engine-key-file")
+	}
+	var own []string // flags of a model in this process
+	f := flag.NewFlagSet("", flag.ContinueOnError)
+	modelFlags(f)
+	f.VisitAll(func(f *flag.Flag) { own = append(own, f.Name) })
+	return c.Idle("--engine is, too: servers generate, not the model in this process", own...)
 }
 
 func (g *gatewayOptions) serve(ctx context.Context, c *cli.Call) error {
-	if err := g.check(); err != nil {
+	if err := g.check(c); err != nil {
 		return err
 	}
 	options, err := cli.Options(c.Args)

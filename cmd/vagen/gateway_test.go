@@ -103,15 +103,15 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 
 	for want, args := range map[string]string{
 		"--out is missing": "--model m", "--model is missing": "--out o",
-		"a token is needed":             "--model m --out " + out + " --addr 0.0.0.0:0",
-		"command is not an option here": "--model m --out o command=[x]",
-		`option "constraints"`:          "--model m --out " + out + " constraints=maybe",
-		"--episodes is 0":               "--model m --out o --episodes 0",
-		"--episode-timeout -1s":         "--model m --out o --episode-timeout -1s",
-		"temperature is NaN, must be":   "--model m --out o --temperature NaN",
-		"top-p is 1.5, must be":         "--model m --out o --top-p 1.5",
-		"--engine-kind is set without":  "--model m --out o --engine-kind sglang",
-		"--bf16 is set beside --engine": "--model m --out o --engine http://h:1 --bf16",
+		"a token is needed":                              "--model m --out " + out + " --addr 0.0.0.0:0",
+		"command is not an option here":                  "--model m --out o command=[x]",
+		`option "constraints"`:                           "--model m --out " + out + " constraints=maybe",
+		"--episodes is 0":                                "--model m --out o --episodes 0",
+		"--episode-timeout -1s":                          "--model m --out o --episode-timeout -1s",
+		"temperature is NaN, must be":                    "--model m --out o --temperature NaN",
+		"top-p is 1.5, must be":                          "--model m --out o --top-p 1.5",
+		"--engine-kind is set, but there is no --engine": "--model m --out o --engine-kind sglang",
+		"--bf16 is set, but --engine is, too":            "--model m --out o --engine http://h:1 --bf16",
 	} {
 		line := append([]string{"gateway", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)
 		refuse(t, want, line...)

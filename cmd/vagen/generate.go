@@ -49,6 +49,11 @@ before the prompt.`,
 				case *prompt == "" && len(images) == 0:
 					return cli.Usagef("--prompt is missing")
 				}
+				if s.Thinking.Tokens == 0 {
+					if err := c.Idle("--thinking sets no limit", "think-open", "think-close"); err != nil {
+						return err
+					}
+				}
 				s.StopStrings = stops
 				if err := s.Check(); err != nil {
 					return cli.Usagef("%w", err)

@@ -83,6 +83,11 @@ func (p *player) setProtocol(c *cli.Call, inline string) error {
 	if p.wrap != "" && !strings.Contains(p.wrap, "{}") {
 		return cli.Usagef("--wrap is %q, must contain {}", p.wrap)
 	}
+	if p.wrap != "" {
+		if err := c.Idle("--wrap says what is sent", "format"); err != nil {
+			return err
+		}
+	}
 	p.protocol = termimage.Protocol(inline)
 	switch {
 	case inline == "auto" && (p.folder != "" || !term.IsTerminal(c.Out)):
@@ -91,6 +96,8 @@ func (p *player) setProtocol(c *cli.Call, inline string) error {
 		p.protocol = termimage.Detect()
 	case !slices.Contains(termimage.Protocols(), p.protocol):
 		return cli.Usagef("--inline is %q, must be auto, kitty, iterm2 or none", inline)
+	case p.protocol != termimage.None:
+		return c.Idle("--inline "+inline+" shows images in the terminal", "images")
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (s *service) serve(ctx context.Context, c *cli.Call) error {
 	o := &s.ServerOptions
 	o.Hosts = s.hosts
 	o.Images, o.Log = remote.ImageFormat(s.images), c.Log
-	if err := s.host(options); err != nil {
+	if err := errors.Join(s.host(options), s.idle(c)); err != nil {
 		return err
 	}
 	if o.APIKey, err = s.key.read(); err != nil {
@@ -114,6 +114,17 @@ func (s *service) serve(ctx context.Context, c *cli.Call) error {
 		return cli.Usagef("%w (--api-key-env or --api-key-file)", err)
 	}
 	return err
+}
+
+// idle refuses flags of protocols that are not served.
+func (s *service) idle(c *cli.Call) error {
+	switch {
+	case s.Legacy == nil:
+		return c.Idle("the protocol legacy is not served", "legacy-timeout", "max-batch", "batch-workers")
+	case s.Lite == nil:
+		return c.Idle("only the protocol legacy is served", "session-timeout")
+	}
+	return nil
 }
 
 // serveGC is the garbage collector's target percentage while a service runs, unless the

@@ -142,7 +142,7 @@ func TestInvalidServiceFlagsAreRefused(t *testing.T) {
 		`did you mean "dim_room"?`:            {"--env", "sokoban", "dim_rom=[6, 6]"},
 		"MaxSessions: -1, must be at least 0": {"--env", "sokoban", "--max-sessions", "-1"},
 		`did you mean "data_dir"?`:            {"--env", "svg", "--allow-option", "data_dri"},
-		"MaxBatch: -1, must be at least 0":    {"--env", "sokoban", "--max-batch", "-1"},
+		"MaxBatch: -1, must be at least 0":    {"--env", "sokoban", "--protocol", "legacy", "--max-batch", "-1"},
 		`"gif" is neither`:                    {"--env", "sokoban", "--image-format", "gif"},
 		"--api-key-env or --api-key-fil":      {"--env", "sokoban", "--addr", "0.0.0.0:0"},
 		"variable NONE is empty":              {"--env", "sokoban", "--api-key-env", "NONE"},

@@ -52,6 +52,14 @@ func training(dryUsage string, own ...string) func(f *flag.FlagSet) cli.Run {
 			if len(c.Args) == 0 && *preset == "" {
 				return cli.Usagef("a configuration is needed: a file, --preset or key=value")
 			}
+			for _, fixed := range own {
+				key, _, _ := strings.Cut(fixed, "=")
+				for _, given := range s.Overrides {
+					if name, _, _ := strings.Cut(strings.TrimLeft(given, "+"), "="); name == key && given != fixed {
+						return cli.Usagef("%s is given, but the command means %s", given, fixed)
+					}
+				}
+			}
 			s.Overrides = append(s.Overrides, own...)
 			cfg, err := s.Load()
 			if err != nil {

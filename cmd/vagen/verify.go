@@ -44,14 +44,13 @@ trains: a record that was cut off looks the same.`,
 				if *steps < 0 {
 					return cli.Usagef("--steps is %d, must not be negative", *steps)
 				}
-				given := map[string]bool{}
-				f.Visit(func(g *flag.Flag) { given[g.Name] = true })
-				if *noReplay && (given["steps"] || given["seed"]) {
-					return cli.Usagef("--steps or --seed is set, but --no-replay replays no step")
-				} else if *noReplay {
+				if *noReplay {
+					if err := c.Idle("--no-replay replays no step", "steps", "seed"); err != nil {
+						return err
+					}
 					*steps = 0
 				}
-				if !given["seed"] {
+				if !c.Given("seed") {
 					*seed = uint64(rand.Uint32())
 				}
 				r, err := replay.Verify(ctx, c.Args[0], replay.VerifyOptions{

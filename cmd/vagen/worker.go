@@ -66,10 +66,10 @@ may take up to --drain-timeout.
 					}
 				}
 				var err error
-				if *discard != "" {
-					err = queue.Discard(ctx, o.Connection, *discard)
-				} else {
+				if *discard == "" {
 					err = worker.Work(ctx, o)
+				} else if err = c.Idle("--discard plays no episodes", "workers", "model", "allow-key", "drain-timeout"); err == nil {
+					err = queue.Discard(ctx, o.Connection, *discard)
 				}
 				if errors.Is(err, queue.ErrAccess) && o.Key == "" && o.KeyFile == "" && o.Creds == "" {
 					err = fmt.Errorf("%w: give --key-file, which the trainer's log names, or --key-env", err)

@@ -78,6 +78,20 @@ type Call struct {
 	Args   []string     // positional
 	AsJSON bool         // the flag --json
 	Log    *slog.Logger // to Err, at the level of the flag --log
+	given  []string     // flags of the command line
+}
+
+// Given reports whether the command line has a flag.
+func (c *Call) Given(flag string) bool { return slices.Contains(c.given, flag) }
+
+// Idle refuses flags that would have no effect; why says what makes them so.
+func (c *Call) Idle(why string, flags ...string) error {
+	for _, name := range c.given {
+		if slices.Contains(flags, name) {
+			return Usagef("--%s is set, but %s", name, why)
+		}
+	}
+	return nil
 }
 
 // Main runs the command that args name below root and returns the exit code.
@@ -159,6 +173,7 @@ func (c *Command) run(ctx context.Context, path string, s Streams, args []string
 	if n := len(call.Args); n < c.Min || c.Max >= 0 && n > c.Max {
 		return Usagef("%s: found %d arguments; usage: %s", path, n, c.synopsis(path))
 	}
+	f.Visit(func(g *flag.Flag) { call.given = append(call.given, g.Name) })
 	call.Log = slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: level}))
 	return work(ctx, call)
 }
