@@ -3,6 +3,8 @@ package advantage
 import (
 	"fmt"
 	"math"
+	"reflect"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -236,40 +238,34 @@ func TestTurnsWithoutEndAreRefused(t *testing.T) {
 	}
 }
 
+// TestParametersOutOfRangeAreRefused: each number of each estimator. Discounts and shares are at most 1.
 func TestParametersOutOfRangeAreRefused(t *testing.T) {
-	for _, x := range []float64{-0.1, 1.1, math.NaN(), math.Inf(1)} {
-		for _, est := range []Estimator{
-			GAE{Gamma: x, Whiten: true}, GAE{Lambda: x, Whiten: true}, Masked{Gamma: x, Whiten: true},
-			Masked{Lambda: x, Whiten: true}, Lite{Gamma: x, Whiten: true}, Lite{Lambda: x, Whiten: true},
-			BiLevel{Gamma: x, Whiten: true}, BiLevel{Lambda: x, Whiten: true}, BiLevel{TurnGamma: x, Whiten: true},
-			TurnWise{TurnGamma: x, Whiten: true}, TurnWise{Lambda: x, Whiten: true},
-			ReinforcePlusPlus{Gamma: x, Whiten: true}, GiGPO{Gamma: x, NormByStd: true}, HGPO{Gamma: x}, GraphGPO{Gamma: x},
-			NoConcat{Gamma: x, Whiten: true}, NoConcat{Lambda: x, Whiten: true},
-			TrajectoryToken{Gamma: x, Whiten: true}, TrajectoryToken{Lambda: x, Whiten: true},
-			TrajectoryOutcome{Gamma: x, Whiten: true}, TrajectoryOutcome{Lambda: x, Whiten: true},
-			TrajectoryTurn{Gamma: x, Whiten: true}, TrajectoryTurn{Lambda: x, Whiten: true},
-			TrajectoryTwoPass{Gamma: x, Whiten: true}, TrajectoryTwoPass{Lambda: x, Whiten: true},
-			TrajectoryTwoPass{TurnGamma: x, Whiten: true},
-			TrajectoryBiLevel{TurnGamma: x, Whiten: true}, TrajectoryBiLevel{TurnLambda: x, Whiten: true},
-			TrajectoryBiLevel{TokenLambda: x, Whiten: true}, TrajectoryBiLevel{Mix: x, Whiten: true},
-		} {
-			var out Result
-			refuse(t, "parameter", est.Estimate(&out, good()), ErrParameter, "[0, 1]")
+	onceEach(t, func(t *testing.T, _ Spec, est Estimator) {
+		for i := range reflect.TypeOf(est).NumField() {
+			bad := reflect.New(reflect.TypeOf(est)).Elem()
+			bad.Set(reflect.ValueOf(est))
+			field, name := bad.Field(i), reflect.TypeOf(est).Field(i).Name
+			refused := func(words ...string) {
+				err := bad.Interface().(Estimator).Estimate(new(Result), good())
+				refuse(t, name, err, ErrParameter, words...)
+			}
+			switch share := regexp.MustCompile("Gamma|Lambda|Mix").MatchString(name); {
+			case field.Kind() == reflect.Int:
+				field.SetInt(-1)
+				refused()
+			case share:
+				for _, x := range []float64{-0.1, 1.1, math.NaN(), math.Inf(1)} {
+					field.SetFloat(x)
+					refused("[0, 1]")
+				}
+			case field.Kind() == reflect.Float64:
+				for _, x := range []float64{-1, math.NaN(), math.Inf(1)} {
+					field.SetFloat(x)
+					refused()
+				}
+			}
 		}
-	}
-	for _, x := range []float64{-1, math.NaN(), math.Inf(1)} {
-		for _, est := range []Estimator{
-			GRPO{Epsilon: x, NormByStd: true}, PassK{Epsilon: x, NormByStd: true}, TrajectoryGRPO{Epsilon: x, NormByStd: true},
-			GiGPO{Epsilon: x, NormByStd: true}, GiGPO{StepWeight: x, NormByStd: true},
-			EpisodeGRPO{Epsilon: x}, GDPO{Epsilon: x}, MaxRL{Epsilon: x}, HGPO{Epsilon: x}, HGPO{Alpha: x},
-			HGPO{History: -1}, GraphGPO{Epsilon: x},
-			GraphGPO{StepWeight: x}, GraphGPO{EpisodeWeight: x}, LengthGRPO{OutputWeight: x}, LengthGRPO{InputWeight: x},
-			LengthGRPO{TurnWeight: x},
-		} {
-			var out Result
-			refuse(t, "parameter", est.Estimate(&out, good()), ErrParameter)
-		}
-	}
+	})
 }
 
 // TestLowestBadRowIsReported, of several.

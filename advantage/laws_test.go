@@ -270,17 +270,3 @@ func TestLayoutsAgree(t *testing.T) {
 		}
 	})
 }
-
-// TestNoConcatIsTurnLevelOnRowsPerTurn: with one turn per row the estimator over rows
-// equals the one over turns.
-func TestNoConcatIsTurnLevelOnRowsPerTurn(t *testing.T) {
-	for seed := range uint64(lawRounds) {
-		g := newGenerator(seed)
-		parts := g.split(g.episodes(3, 3, true), 1)
-		b := batchOf(parts)
-		got := run(t, NoConcat{Gamma: 0.9, Lambda: 0.8, Whiten: true}, b)
-		want := run(t, TrajectoryTurn{Gamma: 0.9, Lambda: 0.8, Whiten: true}, b)
-		bothSame(t, got, want, parts, parts)
-		require.Equal(t, want.ValueMask, got.ValueMask, "value masks differ")
-	}
-}

@@ -2,7 +2,6 @@ package advantage
 
 import (
 	"errors"
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,93 +54,6 @@ func TestReturnsNeedNoValuesAtLambdaOne(t *testing.T) {
 		est = named(t, spec.Name, p)
 		require.NotEqual(t, run(t, est, batchOf(rows)).Returns, run(t, est, batchOf(others)).Returns, "below λ = 1")
 	})
-}
-
-// TestAdvantagesAreDiscountedSumsOfDeltas checks the recursion against the sum
-// that defines it, Ak = Σ (γλ)^l δ(k+l).
-func TestAdvantagesAreDiscountedSumsOfDeltas(t *testing.T) {
-	const gamma, lambda = 0.9, 0.7
-	for seed := range uint64(lawRounds) {
-		g := newGenerator(seed)
-		rows := g.episodes(2, 2, true)
-		want := make(map[int]float32)
-		for _, r := range rows {
-			var steps []token
-			for _, k := range r.tokens {
-				if k.wrote {
-					steps = append(steps, k)
-				}
-			}
-			for k := range steps {
-				sum := 0.0
-				for l := k; l < len(steps); l++ {
-					delta := float64(steps[l].reward) - float64(steps[l].value)
-					if l+1 < len(steps) {
-						delta += gamma * float64(steps[l+1].value)
-					}
-					sum += math.Pow(gamma*lambda, float64(l-k)) * delta
-				}
-				want[steps[k].id] = float32(sum)
-			}
-		}
-		for _, est := range []Estimator{
-			Masked{Gamma: gamma, Lambda: lambda}, Lite{Gamma: gamma, Lambda: lambda},
-			TrajectoryToken{Gamma: gamma, Lambda: lambda},
-		} {
-			sameByID(t, "advantages", byID(rows, run(t, est, batchOf(rows)).Advantages), want)
-		}
-	}
-}
-
-// TestBiLevelIsMaskedOnlyAtOne: with rewards on turn ends, the two passes are
-// one recursion when nothing is discounted, and differ as soon as anything is.
-func TestBiLevelIsMaskedOnlyAtOne(t *testing.T) {
-	for seed := range uint64(lawRounds) {
-		g := newGenerator(seed)
-		rows := g.episodes(3, 3, false)
-		b := batchOf(rows)
-		one := run(t, Masked{Gamma: 1, Lambda: 1, Whiten: true}, b)
-		bothSame(t, run(t, BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1, Whiten: true}, b), one, rows, rows)
-		for _, est := range []BiLevel{
-			{Gamma: 0.9, Lambda: 1, TurnGamma: 1}, {Gamma: 1, Lambda: 0.9, TurnGamma: 1}, {Gamma: 1, Lambda: 1, TurnGamma: 0.9},
-			{Gamma: 0.9, Lambda: 0.9, TurnGamma: 0.9},
-		} {
-			same := run(t, Masked{Gamma: est.Gamma, Lambda: est.Lambda}, b)
-			require.NotEqual(t, same.Advantages, run(t, est, b).Advantages, "%+v", est)
-		}
-	}
-}
-
-// TestTwoPassIsTokenLevelOnlyAtOne is the same for episodes of several rows.
-func TestTwoPassIsTokenLevelOnlyAtOne(t *testing.T) {
-	for seed := range uint64(lawRounds) {
-		g := newGenerator(seed)
-		rows := g.split(g.episodes(3, 3, false), 1)
-		b := batchOf(rows)
-		one := run(t, TrajectoryToken{Gamma: 1, Lambda: 1, Whiten: true}, b)
-		bothSame(t, run(t, TrajectoryTwoPass{Gamma: 1, Lambda: 1, TurnGamma: 1, Whiten: true}, b), one, rows, rows)
-		bothSame(t, run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 1, TokenLambda: 1, Mix: 0.5, Whiten: true}, b), one,
-			rows, rows)
-		for _, est := range []TrajectoryTwoPass{
-			{Gamma: 0.9, Lambda: 1, TurnGamma: 1}, {Gamma: 1, Lambda: 0.9, TurnGamma: 1}, {Gamma: 1, Lambda: 1, TurnGamma: 0.9},
-		} {
-			same := run(t, TrajectoryToken{Gamma: est.Gamma, Lambda: est.Lambda}, b)
-			require.NotEqual(t, same.Advantages, run(t, est, b).Advantages, "%+v", est)
-		}
-	}
-}
-
-// TestTwoPassIsBiLevelOnWholeEpisodes: with rewards on turn ends and an episode
-// per row, stitching and moving rewards change nothing under the mask, up to the
-// guard of whitening.
-func TestTwoPassIsBiLevelOnWholeEpisodes(t *testing.T) {
-	for seed := range uint64(lawRounds) {
-		g := newGenerator(seed)
-		rows := g.episodes(3, 3, false)
-		b := batchOf(rows)
-		got := run(t, TrajectoryTwoPass{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, Whiten: true}, b)
-		bothSame(t, got, run(t, BiLevel{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, Whiten: true}, b), rows, rows)
-	}
 }
 
 // TestMixEnds: mix 0 is bit-identical to the plain recursion, and mix 1 with equal

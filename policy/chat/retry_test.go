@@ -67,14 +67,10 @@ func TestRetryAfterIsObeyedWithinBounds(t *testing.T) {
 		reply func(*http.Request) (*http.Response, error)
 		want  float64 // seconds
 	}{
-		"above MaxDelay":     {reply(429, "", "Retry-After", "60"), 60},
-		"seconds":            {reply(429, "", "Retry-After", "7"), 7},
-		"fraction":           {reply(503, "", "Retry-After", "7.5"), 7.5},
-		"milliseconds first": {reply(429, "", "Retry-After", "9", "Retry-After-Ms", "2500"), 2.5},
-		"body":               {reply(429, `{"error":{"details":[{"retryDelay":"4s"}]}}`), 4},
-		"shorter than ours":  {reply(429, "", "Retry-After", "0.01"), 0.5},
-		"negative":           {reply(429, "", "Retry-After", "-5"), 0.5},
-		"nonsense":           {reply(429, "", "Retry-After", "soon"), 0.5},
+		"above MaxDelay":    {reply(429, "", "Retry-After", "60"), 60},
+		"seconds":           {reply(429, "", "Retry-After", "7"), 7},
+		"body":              {reply(429, `{"error":{"details":[{"retryDelay":"4s"}]}}`), 4},
+		"shorter than ours": {reply(429, "", "Retry-After", "0.01"), 0.5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, OpenAI, "http://test")

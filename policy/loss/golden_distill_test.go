@@ -130,8 +130,7 @@ func verlTopK(t *testing.T, tally *golden.Tally, c golden.Case) {
 	o.DistillClamp = optional(t, c.Params, "loss_max_clamp", 0)
 	o.ClipLow, o.ClipHigh = optional(t, c.Params, "clip_ratio_low", 0.2), optional(t, c.Params, "clip_ratio_high", 0.2)
 	o.DualClip = optional(t, c.Params, "clip_ratio_c", 3)
-	p, err := Builtin().New("opd", o)
-	require.NoError(t, err)
+	p := built(t, "opd", o)
 	if o.DistillPG {
 		x.batch.LogProb, x.batch.OldLogProb = column[float64](t, c, "log_prob"), column[float64](t, c, "old_log_prob")
 	}
@@ -210,8 +209,7 @@ func sdftTRL(t *testing.T, tally *golden.Tally, c golden.Case) {
 	o.SDFTAlpha = optional(t, c.Params, "distillation_alpha", 0.5)
 	o.SDFTTopK = int(optional(t, c.Params, "distillation_topk", 100))
 	o.SDFTCap = optional(t, c.Params, "distillation_is_clip", 0)
-	p, err := Builtin().New("sdft", o)
-	require.NoError(t, err)
+	p := built(t, "sdft", o)
 	var written [][]int
 	for _, id := range column[float64](t, c, "completion_ids") {
 		written = append(written, []int{int(id)})

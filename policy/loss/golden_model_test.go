@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"vagen/internal/golden"
 )
 
@@ -165,8 +163,7 @@ func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	o := DefaultOptions()
 	o.ClipLow = optional(t, c.Params, "clip_ratio_low", clip)
 	o.ClipHigh = optional(t, c.Params, "clip_ratio_high", clip)
-	p, err := Builtin().New(name, o)
-	require.NoError(t, err)
+	p := built(t, name, o)
 	b := responses[T](t, c, "old_log_prob")
 	for _, id := range column[float64](t, c, "turn_id") {
 		b.Turn = append(b.Turn, int32(id))

@@ -35,9 +35,7 @@ func skyrl[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 		o := DefaultOptions()
 		o.DeltaLow, o.DeltaHigh = number(t, c.Params, "delta_low"), number(t, c.Params, "delta_high")
 		golden.Need(t, c.Params, "dppo_type", &o.DPPOType)
-		var err error
-		p, err = Builtin().New("dppo_skyrl", o)
-		require.NoError(t, err)
+		p = built(t, "dppo_skyrl", o)
 	} else if b.Sampled != nil {
 		b.OldLogProb = b.Sampled
 	}
@@ -206,8 +204,7 @@ func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	o.DistillClamp = optional(t, c.Params, "loss_max_clamp", 0)
 	o.ClipLow, o.ClipHigh = optional(t, c.Params, "clip_ratio_low", 0.2), optional(t, c.Params, "clip_ratio_high", 0.2)
 	o.DualClip = optional(t, c.Params, "clip_ratio_c", 3)
-	p, err := Builtin().New("opd", o)
-	require.NoError(t, err)
+	p := built(t, "opd", o)
 	b := responses[T](t, c, "old_log_prob")
 	b.Ref = column[T](t, c, "teacher_log_prob")
 	b.Advantage = b.Ref
@@ -222,8 +219,7 @@ func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 }
 
 func primeDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
-	p, err := Builtin().New("ref_kl", DefaultOptions())
-	require.NoError(t, err)
+	p := built(t, "ref_kl", DefaultOptions())
 	b := sampledResponses[T](t, c)
 	b.Ref, b.Weight = column[T](t, c, "ref_log_prob"), column[T](t, c, "ref_kl_weights")
 	b.Advantage = b.Ref

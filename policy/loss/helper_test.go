@@ -138,6 +138,14 @@ func everyPolicy() map[string]Policy {
 	return all
 }
 
+// built is a loss of the registry.
+func built(t testing.TB, name string, o Options) Policy {
+	t.Helper()
+	p, err := Builtin().New(name, o)
+	require.NoError(t, err, name)
+	return p
+}
+
 func mustEval[T Float](t testing.TB, p Policy, a Aggregation, b *Batch[T]) *Result {
 	t.Helper()
 	var r Result

@@ -98,48 +98,6 @@ func TestPromptsAreAveragedAsRows(t *testing.T) {
 	allNear(t, "gradient", got.Grad, []float64{-1. / 8, 0, -2. / 4, -3. / 4, 0, -4. / 8, -5. / 8, -6. / 8}, 1e-15)
 }
 
-func TestWidthDividesTheSum(t *testing.T) {
-	b := randomBatch(6)
-	sum := mustEval(t, LegacyPPO(), Aggregation{Mode: TokenSum}, b)
-	got := mustEval(t, LegacyPPO(), Aggregation{Mode: SeqMeanTokenSumNorm, Width: 0.5}, b)
-	near(t, "width", got.Loss, sum.Loss/0.5, 1e-12)
-}
-
-func TestOneTurnPerRowMakesTurnGSPOGSPO(t *testing.T) {
-	b := randomBatch(8)
-	clear(b.Turn)
-	row, turn := mustEval(t, GSPO{0.05, 0.1}, Aggregation{}, b), mustEval(t, TurnGSPO{0.05, 0.1}, Aggregation{}, b)
-	near(t, "loss", turn.Loss, row.Loss, 1e-12)
-	allNear(t, "gradient", turn.Grad, row.Grad, 1e-12)
-	require.NotContains(t, []float64{0, 1}, row.Metrics.ClipFraction)
-	near(t, "clip fraction", turn.Metrics.ClipFraction, row.Metrics.ClipFraction, 1e-12)
-}
-
-func TestOneTokenPerTurnMakesTurnLossesPPO(t *testing.T) {
-	b := randomBatch(8)
-	for i := range b.Turn {
-		b.Turn[i] = int32(i)
-	}
-	want := mustEval(t, PPO{Low: 0.2, High: 0.28}, Aggregation{Mode: SeqMeanTokenSum}, b)
-	for _, p := range []Policy{TurnGSPO{0.2, 0.28}, TurnPPO{0.2, 0.28}} {
-		got := mustEval(t, p, Aggregation{}, b)
-		near(t, "loss", got.Loss, want.Loss, 1e-12)
-		allNear(t, "gradient", got.Grad, want.Grad, 1e-12)
-	}
-}
-
-func TestEveryTurnCountsOnceInTurnGSPO(t *testing.T) {
-	b := &Batch[float64]{
-		Offsets: []int{0, 6}, Mask: []bool{true, true, false, true, true, false}, Turn: []int32{0, 0, -1, 0, 1, -1},
-		LogProb: make([]float64, 6), OldLogProb: make([]float64, 6), Advantage: []float64{1, 1, 7, 1, 1, 7},
-	}
-	got := mustEval(t, TurnGSPO{0.2, 0.2}, Aggregation{}, b)
-	near(t, "loss", got.Loss, -2, 1e-12) // two turns of advantage 1
-	near(t, "gradient of the long turn", got.Grad[0]+got.Grad[1]+got.Grad[3], got.Grad[4], 1e-12)
-	near(t, "turns per row", got.Metrics.TurnsPerRow, 2, 0)
-	near(t, "turn length", got.Metrics.TurnLength, (3*3+1)/4.0, 1e-12)
-}
-
 func TestPaddingRowsChangeNeitherLossNorGradient(t *testing.T) {
 	for name, p := range everyPolicy() {
 		b := randomBatch(12)

@@ -81,16 +81,6 @@ func TestBoundsAreReadInVerlsNotation(t *testing.T) {
 	}
 }
 
-func TestNormalizedWeightsHaveMeanOne(t *testing.T) {
-	got := correct(t, Correction{Weight: TokenLevel, Threshold: 1.5, Normalize: true}, twoRows())
-	var sum float64
-	for _, w := range got.Weight {
-		sum += float64(w)
-	}
-	near(t, "mean", sum/4, 1, 1e-6)
-	near(t, "factor", got.Metrics.NormFactor, 4.5/4, 1e-12)
-}
-
 func TestRejectionTakesTokensOrRowsOutOfTheMask(t *testing.T) {
 	for _, c := range []struct {
 		rules, limits string

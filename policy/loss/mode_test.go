@@ -12,8 +12,7 @@ func TestModeOfIsTheModeThatEvalUses(t *testing.T) {
 		"gspo": SeqMeanTokenMean, "sapo": SeqMeanTokenMean, "gmpo": SeqMeanTokenMean, "geo_mean": SeqMeanTokenMean,
 		"turn_gspo": SeqMeanTokenSum, "turn_ppo": SeqMeanTokenSum,
 	} {
-		p, err := Builtin().New(name, DefaultOptions())
-		require.NoError(t, err)
+		p := built(t, name, DefaultOptions())
 		got, err := ModeOf(p)
 		require.NoError(t, err)
 		require.Equal(t, want, got, name)

@@ -38,9 +38,7 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 		"sdft":       Distill{Cap: 2, Over: Divergence{Form: Renormalised, Choice: Choice{ByStudent, 100}, Alpha: 0.5}},
 		"m2po":       M2PO{PPO: PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true}, Threshold: 0.04},
 	} {
-		got, err := Builtin().New(name, o)
-		require.NoError(t, err, name)
-		require.Equal(t, want, got, name)
+		require.Equal(t, want, built(t, name, o), name)
 	}
 	require.Len(t, Builtin().Names(), 25, "as many as in the table above")
 }
@@ -58,8 +56,7 @@ func TestDefaultsAreThePublishedOnes(t *testing.T) {
 func TestTeachersAreBuiltFromTheirOptions(t *testing.T) {
 	o := DefaultOptions()
 	o.DistillKL, o.DistillPG = "forward_kl_topk", false
-	got, err := Builtin().New("opd", o)
-	require.NoError(t, err)
+	got := built(t, "opd", o)
 	top := Divergence{Form: Raised, Choice: Choice{ByTeacher, 128}, Floor: -10}
 	require.Equal(t, Distill{Over: top, Clamp: 10}, got)
 	o.SDFTAlpha = 1
@@ -70,9 +67,7 @@ func TestTeachersAreBuiltFromTheirOptions(t *testing.T) {
 		"reverse_kl":            {Cap: 2, Over: Divergence{Form: Renormalised, Choice: Choice{ByTeacher, 100}, Alpha: 1}},
 	} {
 		o.SDFTMode = mode
-		got, err := Builtin().New("sdft", o)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+		require.Equal(t, want, built(t, "sdft", o))
 	}
 	for want, c := range map[string]struct {
 		name string
@@ -92,8 +87,7 @@ func TestTeachersAreBuiltFromTheirOptions(t *testing.T) {
 	}
 	o = DefaultOptions()
 	o.OPSMDelta = new(float64)
-	_, err = Builtin().New("luspo", o)
-	require.NoError(t, err, "without a KL")
+	built(t, "luspo", o) // without a KL
 }
 
 // onlyCompares is a custom loss that compares tokens, and does not say that it learns from a teacher.
@@ -104,13 +98,12 @@ func (onlyCompares) Compares() Choice { return Choice{ByTeacher, 2} }
 func TestAnyLossCanBeMasked(t *testing.T) {
 	o, delta := DefaultOptions(), 0.5
 	o.MaskThreshold = &delta
-	got, err := Builtin().New("reinforce", o)
-	require.NoError(t, err)
+	got := built(t, "reinforce", o)
 	require.Equal(t, OffPolicyMask{Policy: Reinforce{}, Delta: 0.5, FromSampling: true}, got)
 	require.False(t, Local(got))
 	require.True(t, Sampled(got))
 	o.OPSMDelta = &delta
-	_, err = Builtin().New("reinforce", o)
+	_, err := Builtin().New("reinforce", o)
 	require.ErrorIs(t, err, ErrSetting, "two masks at once")
 	r := new(Registry)
 	require.NoError(t, r.Register("mine", func(Options) (Policy, error) { return onlyCompares{Reinforce{}}, nil }))
@@ -121,9 +114,7 @@ func TestAnyLossCanBeMasked(t *testing.T) {
 	_, err = Builtin().New("luspo", o)
 	require.ErrorContains(t, err, "set use_bias_correction_kl to false")
 	o.MaskThreshold, o.OPSMDelta = nil, &delta
-	got, err = Builtin().New("reinforce", o)
-	require.NoError(t, err)
-	require.False(t, Sampled(got), "a mask since the update began")
+	require.False(t, Sampled(built(t, "reinforce", o)), "a mask since the update began")
 }
 
 // TestAnyLossCanHaveATeacherBesideIt: loss and gradients are sums, with rollout weights and one aggregation.
@@ -131,12 +122,10 @@ func TestAnyLossCanHaveATeacherBesideIt(t *testing.T) {
 	o := DefaultOptions()
 	for _, estimate := range []string{"k1", "forward_kl_topk"} {
 		o.DistillKL, o.DistillTopK, o.DistillCoef, o.DistillPG = estimate, 3, 0, estimate == "k1"
-		teacher, err := Builtin().New("opd", o)
-		require.NoError(t, err)
+		teacher := built(t, "opd", o)
 		for _, name := range Builtin().Names() {
 			o.DistillCoef = 0
-			p, err := Builtin().New(name, o)
-			require.NoError(t, err)
+			p := built(t, name, o)
 			o.DistillCoef = 0.5
 			both, err := Builtin().New(name, o)
 			if Teacher(p) {

@@ -38,8 +38,7 @@ func TestTheOtherPolicyLossesAgreeWithVerl(t *testing.T) {
 			} {
 				*dst = number(t, c.Params, field)
 			}
-			p, err := Builtin().New(name, o)
-			require.NoError(t, err)
+			p := built(t, name, o)
 			b := responses[float64](t, c, "old_log_prob")
 			b.Weight = sampled[float64](t, c, "rollout_is_weights")
 			got := mustEval(t, p, Aggregation{Mode: Mode(mode)}, b)

@@ -126,6 +126,15 @@ func (h *fake) requireWhole(t *testing.T, dir string) {
 	}
 }
 
+// fetch fetches the whole model.
+func (h *fake) fetch(t *testing.T, o Options) string {
+	t.Helper()
+	dir, err := Fetch(t.Context(), "who/what", o)
+	require.NoError(t, err)
+	h.requireWhole(t, dir)
+	return dir
+}
+
 // set changes what the hub does next: a request that was given up may still be running.
 func (h *fake) set(change func()) {
 	h.mu.Lock()
@@ -144,22 +153,16 @@ func (h *fake) requests() []string {
 func TestFetchDownloadsOnlyNeededFilesOnce(t *testing.T) {
 	h := serve(t)
 	o := h.options(t)
-	dir, err := Fetch(t.Context(), "who/what", o)
-	require.NoError(t, err)
-	h.requireWhole(t, dir)
+	dir := h.fetch(t, o)
 	require.Len(t, h.requests(), 5)
 	for _, a := range h.auth {
 		require.Equal(t, "Bearer secret", a)
 	}
-	again, err := Fetch(t.Context(), "who/what", o)
-	require.NoError(t, err)
-	require.Equal(t, dir, again)
+	require.Equal(t, dir, h.fetch(t, o))
 	require.Len(t, h.requests(), 1, "the list alone")
 	require.NoError(t, os.Remove(filepath.Join(dir, "tokenizer.json")))
-	_, err = Fetch(t.Context(), "who/what", o)
-	require.NoError(t, err)
+	h.fetch(t, o)
 	require.Len(t, h.requests(), 2)
-	h.requireWhole(t, dir)
 }
 
 func TestInterruptedDownloadsResume(t *testing.T) {
@@ -172,9 +175,7 @@ func TestInterruptedDownloadsResume(t *testing.T) {
 		if h.noPart {
 			require.Error(t, err, name)
 			h.set(func() { h.cut = 0 })
-			dir, err = Fetch(t.Context(), "who/what", o)
-			require.NoError(t, err)
-			h.requireWhole(t, dir)
+			h.fetch(t, o)
 			continue
 		}
 		require.NoError(t, err, "30,000 of 80,000 bytes at a time")
@@ -213,34 +214,26 @@ func TestFilesWithAWrongChecksumAreNotKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 	h.set(func() { h.lie = false })
-	dir, err := Fetch(t.Context(), "who/what", o)
-	require.NoError(t, err)
-	h.requireWhole(t, dir)
+	dir := h.fetch(t, o)
 	// A partial file of something else is found out, and the next call begins anew.
 	weights := filepath.Join(dir, "model.safetensors")
 	require.NoError(t, os.Remove(weights))
 	require.NoError(t, os.WriteFile(weights+".part", []byte("something else"), 0o644))
 	_, err = Fetch(t.Context(), "who/what", o)
 	require.ErrorIs(t, err, ErrChecksum)
-	_, err = Fetch(t.Context(), "who/what", o)
-	require.NoError(t, err)
-	h.requireWhole(t, dir)
+	h.fetch(t, o)
 }
 
 func TestWithoutNetworkTheLastVersionIsUsed(t *testing.T) {
 	h := serve(t)
 	o := h.options(t)
-	want, err := Fetch(t.Context(), "who/what", o)
-	require.NoError(t, err)
+	want := h.fetch(t, o)
 	h.set(func() { h.down = 1 })
-	_, err = Fetch(t.Context(), "who/what", o)
-	require.NoError(t, err, "a busy hub is asked again")
+	h.fetch(t, o)
 	h.Close()
-	got, err := Fetch(t.Context(), "who/what", o)
-	require.NoError(t, err)
-	require.Equal(t, want, got)
+	require.Equal(t, want, h.fetch(t, o))
 	o.Revision = "other"
-	_, err = Fetch(t.Context(), "who/what", o)
+	_, err := Fetch(t.Context(), "who/what", o)
 	require.Error(t, err, "which was never fetched")
 }
 
@@ -293,9 +286,7 @@ func TestOtherHostsDoNotSeeTheToken(t *testing.T) {
 	t.Cleanup(front.Close)
 	o := h.options(t)
 	o.Endpoint = front.URL
-	dir, err := Fetch(t.Context(), "who/what", o)
-	require.NoError(t, err)
-	h.requireWhole(t, dir)
+	h.fetch(t, o)
 	require.Empty(t, <-seen)
 }
 
@@ -321,9 +312,7 @@ func TestStalledDownloadsAreRetried(t *testing.T) {
 	defer s.Close()
 	o := h.options(t)
 	o.Endpoint, o.Stall = s.URL, 500*time.Millisecond // the first bytes must come in that time
-	dir, err := Fetch(t.Context(), "who/what", o)
-	require.NoError(t, err)
-	h.requireWhole(t, dir)
+	h.fetch(t, o)
 	require.Contains(t, h.requests(), "/who/what/resolve/"+commit+"/model.safetensors bytes=8-")
 }
 
