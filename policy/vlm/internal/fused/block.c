@@ -1,11 +1,11 @@
 #include "block.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "abi.h"
 #include "dot.h"
+#include "rows.h"
 #include "team.h"
 
 // GRAIN is the least that a share of a product reads, in numbers: below it, handing
@@ -61,38 +61,6 @@ typedef struct {
 	_Atomic int failed; // for want of memory
 } state;
 
-SIMD static float dot(const float *a, const float *b, int64_t n) {
-	v8 s = {0};
-	int64_t k = 0;
-	for (; k + 8 <= n; k += 8)
-		s += load(a + k) * load(b + k);
-	float z = sum(s);
-	for (; k < n; k++)
-		z += a[k] * b[k];
-	return z;
-}
-
-// norm is x / sqrt(mean(x²) + eps) · w.
-SIMD static void norm(const float *x, const float *w, float eps, int64_t n, float *y) {
-	float scale = 1 / sqrtf(dot(x, x, n) / (float)n + eps);
-	for (int64_t i = 0; i < n; i++)
-		y[i] = x[i] * scale * w[i];
-}
-
-SIMD static void add(float *y, const float *x, int64_t n) {
-	for (int64_t i = 0; i < n; i++)
-		y[i] += x[i];
-}
-
-// rotate turns the pairs (x[i], x[i + half]) by the angles.
-SIMD static void rotate(float *x, const float *cos, const float *sin, int64_t half) {
-	for (int64_t i = 0; i < half; i++) {
-		float a = x[i], c = x[i + half];
-		x[i] = a * cos[i] - c * sin[i];
-		x[i + half] = c * cos[i] + a * sin[i];
-	}
-}
-
 // exp_all sets x to exp(x − top), and returns total and the sums of that.
 SIMD static v8 exp_all(float *x, int64_t n, float top, v8 total) {
 	int64_t i = 0;
@@ -112,44 +80,21 @@ SIMD static v8 exp_all(float *x, int64_t n, float top, v8 total) {
 	return total + load(rest);
 }
 
-// silu_times is gate·σ(gate)·up. Numbers behind the last whole vector are computed as a
-// vector, too: shares end anywhere, and what a number becomes may not depend on that.
-SIMD static void silu_times(const float *gate, const float *up, int64_t n, float *y) {
-	int64_t i = 0;
-	for (; i + 8 <= n; i += 8) {
-		v8 g = load(gate + i);
-		store(y + i, g / (1 + exponent(-g)) * load(up + i));
-	}
-	if (i < n) {
-		float rest[2][8] = {{0}};
-		memcpy(rest[0], gate + i, (n - i) * sizeof *gate);
-		memcpy(rest[1], up + i, (n - i) * sizeof *up);
-		v8 g = load(rest[0]);
-		store(rest[0], g / (1 + exponent(-g)) * load(rest[1]));
-		memcpy(y + i, rest[0], (n - i) * sizeof *y);
-	}
-}
-
 static void project_qkv(void *of, int64_t from, int64_t to) {
 	state *s = of;
 	outputs(&s->b->qkv, s->wide, &from, &to);
 	multiply(&s->b->qkv, from, to, s->ready, s->b->rows, s->qkv, s->wide, s->lines);
 }
 
-// place finishes the row's q, k and v, and puts k and v into the cache.
-SIMD static void place(state *s, int64_t row) {
+// store_row finishes the row's q, k and v, and puts k and v into the cache.
+SIMD static void store_row(state *s, int64_t row) {
 	const block *b = s->b;
 	int64_t half = b->dim / 2;
 	float *x = s->qkv + row * s->wide;
 	if (b->qkv_b)
 		add(x, b->qkv_b, s->wide);
-	for (int64_t h = 0; h < b->heads + b->kv; h++, x += b->dim) {
-		const float *w = h < b->heads ? b->q_norm : b->k_norm;
-		if (w)
-			norm(x, w, b->eps, b->dim, x);
-		rotate(x, b->cos + row * half, b->sin + row * half, half);
-	}
-	x -= b->kv * b->dim;
+	place(&(head_set){b->heads, b->kv, b->dim, b->eps, b->q_norm, b->k_norm}, x, b->cos + row * half, b->sin + row * half);
+	x += b->heads * b->dim;
 	int64_t at = b->at[row * b->apart];
 	if (at < 0 || at >= b->recent.length)
 		return;
@@ -313,7 +258,7 @@ SIMD static void project_up(void *of, int64_t from, int64_t to) {
 
 static void norms(const block *b, const float *x, const float *w, float *y) {
 	for (int64_t row = 0; row < b->rows; row++)
-		norm(x + row * b->hidden, w, b->eps, b->hidden, y + row * b->hidden);
+		norm(x + row * b->hidden, w, 0, b->eps, b->hidden, y + row * b->hidden);
 }
 
 static const char no_memory[] = "vagen: a block's step finds no memory";
@@ -346,7 +291,7 @@ const char *block_run(const block *b) {
 	s.ready = ready(&b->qkv, s.n, b->rows, s.rounded);
 	outputs_loop(taken, project_qkv, &s, &b->qkv, s.wide, grain(b->hidden));
 	for (int64_t row = 0; row < b->rows; row++)
-		place(&s, row);
+		store_row(&s, row);
 	team_loop(taken, attend, &s, b->rows * b->heads / s.together, 1);
 	s.ready = ready(&b->out, s.attn, b->rows, s.rounded);
 	outputs_loop(taken, project_out, &s, &b->out, b->hidden, grain(b->heads * b->dim));

@@ -5,6 +5,13 @@
 
 #include "narrow.h"
 
+// head_set is the heads of queries and keys in a projection, whose norms are null if there are none.
+typedef struct {
+	int64_t heads, kv, dim;
+	float eps;
+	const float *q_norm, *k_norm;
+} head_set;
+
 // stretch is a part of the cache: keys and values [rows, kv, length, dim], and which
 // slots hold a token of the row, [rows, length].
 typedef struct {

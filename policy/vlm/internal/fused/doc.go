@@ -1,8 +1,8 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a decoder block, that of a gated delta
 // rule, this rule over whole rows, forward and backward, the product of a few rows with a matrix, with weights in
-// float32, bfloat16 or int8, that of large matrices, attention of whole rows, forward, log-probs and entropies of a
-// head, and the choice of the next tokens; all else is in float32, but for the rows that meet int8 weights, which are
-// rounded to 8 bits, too.
+// float32, bfloat16 or int8, that of large matrices, attention of whole rows, forward, a block's parts before and after
+// it, log-probs and entropies of a head, and the choice of the next tokens; all else is in float32, but for the rows
+// that meet int8 weights, which are rounded to 8 bits, too.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
 // take up to four times as long as that, and between them it runs some thirty small
@@ -14,6 +14,9 @@
 //
 // XLA stores the scores of attention of all heads, masked ones included, and passes over them several times: for 128
 // rows of 300 tokens 650 MB, whose pages the system clears for each layer. Attention keeps a block of them in the cache.
+//
+// A block's parts over whole rows are thirty operations, some of a few microseconds, of which XLA gives each to its
+// threads anew. Opening and Closing give a thread some tokens, for which it computes them all, in its cache.
 //
 // XLA takes longer to choose a token from 50,000 logits than a layer of a small model takes: it passes over them for each
 // sum, and computes two logarithms for each. Choice needs a logarithm only for tokens that may be better than the best
@@ -48,6 +51,8 @@ const (
 	Attention = "vagen_attention"
 	Choice    = "vagen_choice"
 	Gemm      = "vagen_gemm"
+	Opening   = "vagen_block_opening"
+	Closing   = "vagen_block_closing"
 )
 
 // Unpack is the name of a kernel that is never called: its input is a packed form of its output, a matrix, which the

@@ -18,7 +18,7 @@ import (
 )
 
 // names are those of the functions in the order in which C has them.
-var names = []string{Block, DeltaStep, DeltaRule, Product, Scores, Attention, Choice, Gemm}
+var names = []string{Block, DeltaStep, DeltaRule, Product, Scores, Attention, Choice, Gemm, Opening, Closing}
 
 // narrow reports whether XLA's flags forbid it AVX-512, which then holds here, too.
 func narrow() bool {

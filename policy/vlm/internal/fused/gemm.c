@@ -186,12 +186,17 @@ static void slabs(int taken, job j, matrix a, matrix b, float *y, int64_t m, int
 			}
 }
 
-int gemm(matrix a, matrix b, float *y, int64_t m, int64_t n, int64_t k) {
-	job j = {.tile = narrow, .height = 6, .width = 16};
+// fastest is a job with the tile of this processor.
+static job fastest(void) {
 #if defined(__x86_64__)
 	if (use_avx512())
-		j = (job){.tile = wide, .height = 8, .width = 48};
+		return (job){.tile = wide, .height = 8, .width = 48};
 #endif
+	return (job){.tile = narrow, .height = 6, .width = 16};
+}
+
+int gemm(matrix a, matrix b, float *y, int64_t m, int64_t n, int64_t k) {
+	job j = fastest();
 	int64_t lines = least(m, SIDE) + HIGHEST;
 	float *memory;
 	lines = parts(lines, ALIGN) * ALIGN;
@@ -205,4 +210,48 @@ int gemm(matrix a, matrix b, float *y, int64_t m, int64_t n, int64_t k) {
 	restore_denormals(mode);
 	free(memory);
 	return 1;
+}
+
+panels panels_of(const float *w, int64_t line, int64_t n, int64_t k) {
+	job j = fastest();
+	int64_t depth = parts(k, parts(k, DEPTH));
+	return (panels){.w = w, .line = line, .n = n, .k = k, .width = j.width, .count = parts(n, j.width), .depth = depth};
+}
+
+int64_t panels_size(const panels *p) { return p->count * p->width * p->k; }
+
+int64_t panels_places(const panels *p) { return p->count * parts(p->k, p->depth); }
+
+void panels_fill(const panels *p, int64_t from, int64_t to) {
+	for (int64_t i = from; i < to; i++) {
+		int64_t column = i % p->count * p->width, term = i / p->count * p->depth, k = least(p->depth, p->k - term);
+		pack(p->w + column * p->line + term, p->line, 1, least(p->width, p->n - column), k, p->width,
+			 p->at + term * p->count * p->width + column * k);
+	}
+}
+
+void rows_fill(const float *x, int64_t m, int64_t k, float *to) {
+	job j = fastest();
+	int64_t depth = parts(k, parts(k, DEPTH)), above = parts(m, j.height);
+	for (int64_t term = 0; term < k; term += depth) {
+		int64_t some = least(depth, k - term);
+		for (int64_t p = 0; p < above; p++, to += j.height * some)
+			pack(x + p * j.height * k + term, k, 1, least(j.height, m - p * j.height), some, j.height, to);
+	}
+}
+
+void rows_times(const float *rows, int64_t m, const panels *p, int64_t from, int64_t to, float *y, int64_t ld,
+                int more) {
+	job j = fastest();
+	int64_t column = from * p->width;
+	j.m = m, j.n = least(p->n, to * p->width) - column, j.above = parts(m, j.height), j.beside = to - from;
+	j.y = y, j.ld = ld;
+	for (int64_t left = 0; left < j.beside; left += ACROSS / j.width)
+		for (int64_t term = 0; term < p->k; term += p->depth) {
+			j.k = least(p->depth, p->k - term), j.more = more || term > 0;
+			j.left = (float *)rows + term * j.above * j.height;
+			j.right = p->at + term * p->count * p->width + column * j.k;
+			for (int64_t top = 0; top < j.above; top += DOWN / j.height)
+				block(&j, top, left);
+		}
 }

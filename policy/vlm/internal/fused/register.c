@@ -11,6 +11,7 @@
 #include "rule.h"
 #include "scores.h"
 #include "team.h"
+#include "whole.h"
 
 static failure *fail(const call *c, const char *why) {
 	failure_args a = {sizeof a, NULL, why, 13};
@@ -142,6 +143,77 @@ static failure *on_block(call *c) {
 	b.at = b.apart ? at : &one;
 	const char *why = block_run(&b);
 	return why ? fail(c, why) : NULL;
+}
+
+static failure *on_opening(call *c) {
+	if (asked(c))
+		return NULL;
+	const float *eps = attribute(c, "eps");
+	const int64_t *has = attribute(c, "has");
+	if (!eps || !has)
+		return fail(c, "vagen: an opening's attributes are missing");
+	reader in = {.of = &c->args}, out = {.of = &c->results};
+	buffer *x = next(&in, TYPE_F32, 2);
+	opening o = {.n = x->dims[0], .hidden = x->dims[1], .heads.eps = *eps, .x = x->data};
+	o.cos = floats(&in, 2);
+	o.sin = floats(&in, 2);
+	o.norm = floats(&in, 1);
+	o.qkv = floats(&in, 2);
+	if (*has & HAS_QKV_BIAS)
+		o.qkv_b = floats(&in, 1);
+	if (*has & HAS_QK_NORM) {
+		o.heads.q_norm = floats(&in, 1);
+		o.heads.k_norm = floats(&in, 1);
+	}
+	buffer *q = next(&out, TYPE_F32, 4), *k = next(&out, TYPE_F32, 4), *v = next(&out, TYPE_F32, 4);
+	if (out.at < out.of->n)
+		o.kept = next(&out, TYPE_F32, 2)->data;
+	if (in.bad || out.bad || in.at != in.of->n || k->dims[0] * k->dims[2] != o.n)
+		return fail(c, "vagen: an opening's arguments are not what they should be");
+	o.q = q->data, o.k = k->data, o.v = v->data;
+	o.length = k->dims[2];
+	o.heads.kv = k->dims[1], o.heads.dim = k->dims[3];
+	o.heads.heads = q->dims[1] * q->dims[2] / o.length;
+	return opening_run(&o) ? NULL : fail(c, "vagen: an opening finds no memory");
+}
+
+static failure *on_closing(call *c) {
+	if (asked(c))
+		return NULL;
+	const float *eps = attribute(c, "eps");
+	const int64_t *has = attribute(c, "has");
+	if (!eps || !has)
+		return fail(c, "vagen: a closing's attributes are missing");
+	reader in = {.of = &c->args}, out = {.of = &c->results};
+	buffer *x = next(&in, TYPE_F32, 2);
+	int flat = in.at < in.of->n && in.of->of[in.at]->rank == 2; // heads of a token are one row
+	buffer *attended = next(&in, TYPE_F32, flat ? 2 : 4);
+	closing s = {.n = x->dims[0], .hidden = x->dims[1], .eps = *eps, .x = x->data, .attended = attended->data};
+	s.plus = *has & HAS_PLUS_ONE ? 1 : 0;
+	buffer *w = next(&in, TYPE_F32, 2);
+	s.out = w->data;
+	if (*has & HAS_OUT_BIAS)
+		s.out_b = floats(&in, 1);
+	s.norm = floats(&in, 1);
+	s.up = floats(&in, 2);
+	if (*has & HAS_MLP_BIAS)
+		s.up_b = floats(&in, 1);
+	buffer *down = next(&in, TYPE_F32, 2);
+	s.down = down->data;
+	if (*has & HAS_MLP_BIAS)
+		s.down_b = floats(&in, 1);
+	s.y = next(&out, TYPE_F32, 2)->data;
+	if (out.at < out.of->n) {
+		s.mid = next(&out, TYPE_F32, 2)->data;
+		s.sums = next(&out, TYPE_F32, 2)->data;
+	}
+	if (in.bad || out.bad || in.at != in.of->n)
+		return fail(c, "vagen: a closing's arguments are not what they should be");
+	s.ff = down->dims[1];
+	s.dim = attended->dims[flat ? 1 : 3];
+	s.heads = w->dims[1] / s.dim;
+	s.length = flat ? 1 : attended->dims[1] * attended->dims[2] / s.heads;
+	return closing_run(&s) ? NULL : fail(c, "vagen: a closing finds no memory");
 }
 
 static failure *on_delta(call *c) {
@@ -344,7 +416,7 @@ const char *fused_register(const char *path, const char *const *names, int threa
 			continue;
 		const ffi_extension *ffi = (const ffi_extension *)e;
 		failure *(*functions[])(call *) = {on_block, on_delta, on_rule, on_product, on_scores, on_attention,
-		                                   on_choice, on_gemm};
+		                                   on_choice, on_gemm, on_opening, on_closing};
 		for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
 			if (!add(api, ffi, names[i], functions[i]))
 				return "the plugin refuses functions";

@@ -2,7 +2,7 @@
 #define VAGEN_FUSED_REGISTER_H
 
 // What a block has; the bits of its attribute "has", as in Go.
-enum { HAS_QKV_BIAS = 1, HAS_QK_NORM = 2, HAS_OUT_BIAS = 4, HAS_MLP_BIAS = 8 };
+enum { HAS_QKV_BIAS = 1, HAS_QK_NORM = 2, HAS_OUT_BIAS = 4, HAS_MLP_BIAS = 8, HAS_PLUS_ONE = 16 };
 
 // fused_able reports whether this processor has what the functions are compiled for.
 int fused_able(void);

@@ -131,6 +131,8 @@ void team_start(int threads) {
 	pthread_mutex_unlock(&team.taken);
 }
 
+int team_size(void) { return team.threads > 1 ? team.threads : 1; }
+
 int team_take(void) { return pthread_mutex_trylock(&team.taken) == 0; }
 
 void team_leave(int taken) {

@@ -16,6 +16,9 @@ typedef void work(void *of, int64_t from, int64_t to);
 // call counts.
 void team_start(int threads);
 
+// team_size is how many threads the team has.
+int team_size(void);
+
 // team_take gets the team for the calling thread until team_leave. When somebody
 // else has it the result is 0, and loops run on the calling thread alone.
 int team_take(void);

@@ -101,6 +101,7 @@ type Layout struct {
 	Prefixes bool
 
 	Use   *StepKernels // collects kernel calls; nil for none
+	Kept  bool         // the caller reads Kept.Main
 	Again bool         // the caller reads what a backward pass can compute again, such as states and attention's weights
 }
 
@@ -228,11 +229,17 @@ func (b *Block) normAndRotate(w *blockWeights, q, k, cos, sin *Node) (*Node, *No
 }
 
 // finish is the block from the output of attention on, before its projection. x is the block's input, mid the sum
-// after attention and up that before the activation.
-func (b *Block) finish(w *blockWeights, x, mixed *Node) (y, mid, up *Node) {
+// after attention and up that before the activation. A kernel may read from instead of mixed.
+func (b *Block) finish(w *blockWeights, x, mixed, from *Node, l *Layout) (y, mid, up *Node) {
 	mid = Add(x, b.project(mapOut, w, mixed, w.out, w.outB))
 	up = b.project(mapUp, w, b.norm(mid, w.norm2, w.norm2b), w.up, w.upB)
-	return Add(mid, b.project(mapDown, w, b.activate(up), w.down, w.downB)), mid, up
+	y = Add(mid, b.project(mapDown, w, b.activate(up), w.down, w.downB))
+	if l.Kept {
+		l.Use.closing(b, w, x, from, y, mid, up)
+	} else {
+		l.Use.closing(b, w, x, from, y)
+	}
+	return y, mid, up
 }
 
 // finishBack maps the gradient of finish's y to those of mid and mixed, and stores those of the weights in g.
@@ -272,9 +279,15 @@ func (b *Block) attend(
 	qkv := b.project(mapQKV, w, b.norm(x, w.norm1, w.norm1b), w.qkv, w.qkvB)
 	q, k, v, gate := b.heads(qkv)
 	q, k = b.normAndRotate(w, q, k, cos, sin)
-	o := attention(b.groupHeads(l.split(q)), l.split(k), l.split(v))
+	q, k, v = b.groupHeads(l.split(q)), l.split(k), l.split(v)
+	o := attention(q, k, v)
 	attn := Reshape(l.join(b.ungroupHeads(o)), rows(x), b.Heads*b.HeadDim)
-	y, mid, up := b.finish(w, x, gated(attn, gate))
+	l.Use.opening(b, w, l, x, cos, sin, q, k, v, qkv)
+	mixed, from := gated(attn, gate), o
+	if gate != nil || l.Index != nil {
+		from = mixed
+	}
+	y, mid, up := b.finish(w, x, mixed, from, l)
 	return y, []*Node{qkv, attn, mid, up}
 }
 

@@ -219,7 +219,8 @@ func (d *deltaNet) Forward(weights []*Node, x, _, _ *Node, l *Layout) (*Node, Ke
 	t := d.tokens(&w.delta, proj, l.Groups, l.Length, window, l.Segment, nil)
 	o, states := newDeltaRule(c, t.each(c.split)).overRows(t.deltaIn, start, c, l.Use, l.Again)
 	core := d.flat(o)
-	y, mid, up := d.finish(w, x, d.mixed(&w.delta, core, proj))
+	mixed := d.mixed(&w.delta, core, proj)
+	y, mid, up := d.finish(w, x, mixed, mixed, l)
 	return y, Kept{Main: []*Node{proj, core, mid, up}, Again: []*Node{states}}
 }
 
@@ -269,7 +270,8 @@ func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Nod
 	o, _, state := newDeltaRule(c, t.each(c.split)).forward(past.Prefix[1])
 	o = c.join(o)
 	use.rule(append(t.list(), c.segment, past.Prefix[1]), o, state)
-	y, _, _ := d.finish(w, x, d.mixed(&w.delta, d.flat(o), proj))
+	mixed := d.mixed(&w.delta, d.flat(o), proj)
+	y, _, _ := d.finish(w, x, mixed, mixed, &Layout{Use: use})
 	u := Reshape(columns(proj, 0, d.Linear.Channels()), n, length, d.Linear.Channels())
 	return y, []*Node{lastReal(Concatenate([]*Node{window, u}, 1), fresh), state}
 }
@@ -294,7 +296,8 @@ func (d *deltaNet) Step(weights []*Node, x, _, _ *Node, past *Past, use *StepKer
 	o, state := deltaStep(in, past.Prefix[1])
 	state = past.Keep(1, state)
 	use.Delta(in, past.Live, past.Prefix[1], o, state)
-	y, _, _ := d.finish(w, x, d.mixed(&w.delta, cast(Reshape(o, n, d.values()), d.Compute), proj))
+	mixed := d.mixed(&w.delta, cast(Reshape(o, n, d.values()), d.Compute), proj)
+	y, _, _ := d.finish(w, x, mixed, mixed, &Layout{})
 	u := Reshape(columns(proj, 0, d.Linear.Channels()), n, 1, d.Linear.Channels())
 	return y, []*Node{past.Keep(0, Slice(Concatenate([]*Node{window, u}, 1), AxisRange(), AxisRange(1))), state}
 }

@@ -76,7 +76,7 @@ func (s *StepKernels) Like(rows int) {
 // that are left out and those that are given.
 func (s *StepKernels) choice(by Sampler, in []*Node, id, logProb *Node) {
 	has := bits(by.Greedy, by.TopK, by.TopP, by.MinP, in[4] != nil, in[5] != nil)
-	in = slices.DeleteFunc(in, func(n *Node) bool { return n == nil })
+	in = present(in...)
 	*s = append(*s, device.Kernel{Name: fused.Choice, In: in, Out: []*Node{id, logProb},
 		Config: []device.Setting{{Name: "has", Value: has}}})
 }
@@ -110,8 +110,49 @@ func (s *StepKernels) Block(
 	if !b.hasKernel() || !s.fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
 		return
 	}
-	has := bits(b.QKVBias, b.QKNorm, b.OutBias, b.MLPBias)
 	in := append([]*Node{x, cos, sin, past.K, past.V, past.Allow, recent.K, recent.V, recent.Allow, at}, weights...)
 	*s = append(*s, device.Kernel{Name: fused.Block, In: in, Out: []*Node{y, k, v}, Aliases: map[int]int{1: 6, 2: 7},
-		Config: []device.Setting{{Name: "eps", Value: float32(b.Eps)}, {Name: "has", Value: has}}})
+		Config: b.settings()})
+}
+
+// large reports whether kernels compute the products of x with these weights as parts of a block, where weights are in
+// float32.
+func (s *StepKernels) large(x *Node, weights ...*Node) bool {
+	if s == nil || x.DType() != dtypes.Float32 {
+		return false
+	}
+	return !slices.ContainsFunc(weights, func(w *Node) bool {
+		return w.DType() != dtypes.Float32 || s.unpacked(w) || !fused.Multiplies(rows(x), dim(w, 0), dim(w, 1))
+	})
+}
+
+// opening adds a block's part before attention over whole rows, and its projection besides if that is kept.
+func (s *StepKernels) opening(b *Block, w *blockWeights, l *Layout, x, cos, sin, q, k, v, qkv *Node) {
+	if !b.hasKernel() || l.Index != nil || !s.large(x, w.qkv) {
+		return
+	}
+	in, out := present(x, cos, sin, w.norm1, w.qkv, w.qkvB, w.qNorm, w.kNorm), []*Node{q, k, v}
+	if l.Kept {
+		out = append(out, qkv)
+	}
+	*s = append(*s, device.Kernel{Name: fused.Opening, In: in, Out: out, Config: b.settings()})
+}
+
+// closing adds finish over whole rows. mixed may also be attention's output, which has the groups of a layout.
+func (s *StepKernels) closing(b *Block, w *blockWeights, x, mixed *Node, out ...*Node) {
+	if b.LayerNorm || b.GELU || b.Adapters != nil || !s.large(x, w.out, w.up, w.down) {
+		return
+	}
+	in := present(x, mixed, w.out, w.outB, w.norm2, w.up, w.upB, w.down, w.downB)
+	*s = append(*s, device.Kernel{Name: fused.Closing, In: in, Out: out, Config: b.settings()})
+}
+
+func present(in ...*Node) []*Node {
+	return slices.DeleteFunc(in, func(n *Node) bool { return n == nil })
+}
+
+// settings are those of a block's kernels.
+func (b *Block) settings() []device.Setting {
+	has := bits(b.QKVBias, b.QKNorm, b.OutBias, b.MLPBias, b.PlusOne)
+	return []device.Setting{{Name: "eps", Value: float32(b.Eps)}, {Name: "has", Value: has}}
 }
