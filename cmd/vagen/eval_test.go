@@ -156,7 +156,7 @@ func evaluated(t *testing.T, more ...string) {
 	best := strings.TrimPrefix(actor, "actor_rollout_ref.model.path=")
 	weights, err := filepath.Glob(filepath.Join(best, "*.safetensors"))
 	require.NoError(t, err)
-	raw := []byte(testkit.Text(t, weights[0]))
+	raw := testkit.Read(t, weights[0])
 	raw[len(raw)-1] ^= 1
 	testkit.Write(t, weights[0], raw)
 	stops(t, "with another model", append(eval, "--dry-run")...) // other weights in the same folder

@@ -195,8 +195,8 @@ func TestTrainingUploadsWhatItExports(t *testing.T) {
 	defer mu.Unlock()
 	require.Len(t, commits, 2)
 	require.Contains(t, commits[1], `"summary":"hf_model of step 2"`)
-	weights := base64.StdEncoding.EncodeToString([]byte(testkit.Text(t,
-		filepath.Join(out, "hf/step_2/hf_model/model.safetensors"))))
+	weights := base64.StdEncoding.EncodeToString(testkit.Read(t,
+		filepath.Join(out, "hf/step_2/hf_model/model.safetensors")))
 	require.True(t, strings.Contains(commits[1], `"path":"model.safetensors"`) && strings.Contains(commits[1], weights))
 
 	down := httptest.NewServer(http.NotFoundHandler())

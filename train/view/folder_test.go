@@ -133,7 +133,7 @@ func (s served) credit(t testing.TB, query string) (a creditAnswer) {
 // refused returns the error of an answer, which must have the status.
 func (s served) refused(t testing.TB, status int, path string) string {
 	t.Helper()
-	var a failure
+	var a struct{ Error string }
 	s.get(t, status, path, &a)
 	require.NotEmpty(t, a.Error, path)
 	return a.Error
@@ -200,5 +200,4 @@ type (
 		Turns   []struct{ Claim *float64 }
 		Problem string
 	}
-	failure struct{ Error string }
 )

@@ -269,12 +269,11 @@ func TestKeysAreChecked(t *testing.T) {
 // TestResponsesBecomeActions: the formats, and errors that name field, value and what is allowed.
 func TestResponsesBecomeActions(t *testing.T) {
 	schema := func() map[string]any {
-		s := testkit.JSON[map[string]any](t, `{"additionalProperties":false,"required":["move"],
+		return testkit.JSON[map[string]any](t, `{"additionalProperties":false,"required":["move"],
 			"$defs":{"D":{"enum":["left","right"]},"E":{"$ref":"#/$defs/D"},"F":{"$ref":"#/$defs/G"},"G":{"$ref":"#/$defs/F"}},
 			"properties":{"move":{"$ref":"#/$defs/E"},"turn":{"$ref":"#/$defs/F"},
 			"n":{"type":"integer","minimum":1,"maximum":9},"to":{"type":"array","items":{"type":"number"}},
 			"metadata":{"type":"object"}}}`)
-		return s
 	}
 	for _, c := range []struct {
 		format, response, fault string
