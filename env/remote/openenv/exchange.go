@@ -254,6 +254,10 @@ func (c *Client) exchange(ctx context.Context, kind string, data map[string]any)
 	if err != nil {
 		return nil, err
 	}
+	if c.in.early() { // all later answers would be those to other requests
+		c.drop()
+		return nil, fmt.Errorf("%w: the server has sent an answer that nobody asked for", remote.ErrUncertain)
+	}
 	call, cancel := context.WithTimeout(ctx, clock.Seconds(c.o.Timeout))
 	defer cancel()
 	// A server that refuses the session has sent an error before it closes it.

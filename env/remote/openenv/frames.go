@@ -74,6 +74,17 @@ func (r *frameReader) next() (in incoming) {
 	return in
 }
 
+// early reports whether a frame has arrived before it was asked for. It can only be known of one that was read ahead.
+func (r *frameReader) early() bool {
+	r.late.clear()
+	if !r.reading || len(r.ahead) == 0 {
+		return false
+	}
+	in := <-r.ahead
+	r.ahead <- in // for next
+	return in.err == nil
+}
+
 // close closes the connection and waits until nothing reads. It must be called once, not during next.
 func (r *frameReader) close() {
 	r.late.free()

@@ -114,3 +114,31 @@ func TestCheckNamesWhatAServerBreaks(t *testing.T) {
 		require.ErrorContains(t, report.Err(), want)
 	}
 }
+
+// TestAnswersThatNobodyAskedForEndTheSession: answers have no numbers, so that each later one would be taken for that
+// to another request, in all later episodes of the connection.
+func TestAnswersThatNobodyAskedForEndTheSession(t *testing.T) {
+	e := client(t, scripted(t, func(_ int, request string) string {
+		if isReset(request) {
+			return observation("begin")
+		}
+		return "twice " + observation("moved")
+	}), nil).(*Client)
+	const left = "<answer>left</answer>"
+	twice := func() {
+		_, err := e.Reset(t.Context(), 0)
+		require.NoError(t, err)
+		out, err := e.Step(t.Context(), left)
+		require.NoError(t, err)
+		require.Equal(t, "moved", out.Observation.Text)
+		require.Eventually(t, func() bool { return len(e.in.ahead) == 1 }, time.Minute, 10*time.Millisecond)
+	}
+	twice()
+	_, err := e.Step(t.Context(), left)
+	require.ErrorIs(t, err, env.ErrLost)
+	require.ErrorContains(t, err, "nobody asked for")
+	twice()
+	o, err := e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, "begin", o.Text)
+}

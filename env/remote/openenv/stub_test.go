@@ -121,7 +121,8 @@ const echoSchema = `{"action":{"properties":{"move":{"type":"string","enum":["le
 "n":{"type":"integer","minimum":1}},"required":["move"],"additionalProperties":false},
 "observation":{"properties":{"text":{"type":"string"},"images":{"type":"array"}}}}`
 
-// scripted starts a server that sends the frames of answers, one per request; "close" closes.
+// scripted starts a server that sends the frames of answers, one per request; "close" closes, and one that begins
+// with "twice " is sent twice.
 func scripted(t testing.TB, answers func(n int, request string) string) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -144,8 +145,11 @@ func scripted(t testing.TB, answers func(n int, request string) string) string {
 				_ = c.Close(websocket.StatusNormalClosure, "")
 				return
 			}
-			if err := c.Write(r.Context(), websocket.MessageText, []byte(answer)); err != nil {
-				return
+			answer, twice := strings.CutPrefix(answer, "twice ")
+			for range map[bool]int{false: 1, true: 2}[twice] {
+				if err := c.Write(r.Context(), websocket.MessageText, []byte(answer)); err != nil {
+					return
+				}
 			}
 		}
 	})
