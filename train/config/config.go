@@ -54,7 +54,7 @@ const MaxStaleness = 8
 type RunConfig struct {
 	Seed    uint64 `yaml:"seed" owner:"trainer" doc:"decides every random draw of the run"`
 	Workers int    `yaml:"workers" owner:"trainer" count:"0" resume:"free" noted:"rollout_manager.use_service is true, the number of requests at a time is rollout_manager.max_workers; run.queue is not null, the number of episodes at a time is that of vagen worker --workers" doc:"environments stepped concurrently. 0 is 2 of those in this process, and as many as there are live episodes of those that services host (remote, remote_legacy, openenv). Changes no result"`
-	Waves   int    `yaml:"waves" default:"1" owner:"trainer" count:"positive" idle:"run.queue is not null, every episode is played by itself" doc:"number of sub-batches that a step's episodes are split into, so that one generates while the environments of another step; changes results only through rounding"`
+	Waves   int    `yaml:"waves" default:"1" owner:"trainer" count:"positive" doc:"number of sub-batches that a step's episodes are split into, so that one generates while the environments of another step; changes results only through rounding"`
 
 	Async bool `yaml:"async" owner:"trainer" doc:"collect the next step's episodes during a step's update, with the policy from before that update; needs memory for one more copy of its weights. algorithm.rollout_correction can correct for the difference"`
 	// MaxStaleness is the number of steps whose episodes are collected ahead with Async.
@@ -67,8 +67,8 @@ type RunConfig struct {
 
 	EnvTimeout     float64 `yaml:"env_timeout" owner:"trainer" range:"0,1e+06" doc:"time limit of one call of an environment in seconds, retries of remote environments included; 0 is 600"`
 	EpisodeTimeout float64 `yaml:"episode_timeout" owner:"trainer" range:"0,1e+06" doc:"time limit of all calls of an environment in an episode together, in seconds; 0 is no limit"`
-	Patience       float64 `yaml:"patience" owner:"trainer" range:"0,1e+06" idle:"run.queue is not null, every episode is played by itself" doc:"seconds after which a turn continues without the environments that have not answered; 0 waits for all. Only 0 makes runs reproducible bit by bit"`
-	Continuous     bool    `yaml:"continuous" owner:"trainer" idle:"run.queue is not null, every episode is played by itself already" doc:"play every episode by itself: it continues as soon as its environment has answered, and its responses join and leave the batch that is being written, instead of turns in rounds that wait for the slowest. Which responses share a batch depends on time, so that runs repeat up to rounding only. The model in this process needs one device for it"`
+	Patience       float64 `yaml:"patience" owner:"trainer" range:"0,1e+06" doc:"seconds after which a turn continues without the environments that have not answered; 0 waits for all. Only 0 makes runs reproducible bit by bit"`
+	Continuous     bool    `yaml:"continuous" owner:"trainer" doc:"play every episode by itself: it continues as soon as its environment has answered, and its responses join and leave the batch that is being written, instead of turns in rounds that wait for the slowest. Which responses share a batch depends on time, so that runs repeat up to rounding only. The model in this process needs one device for it"`
 	Retry          bool    `yaml:"retry" owner:"trainer" doc:"replay episodes whose environment failed or whose response cannot be used, some of them more than once"`
 }
 

@@ -15,10 +15,10 @@ type QueueConfig struct {
 	NoWorkers float64 `yaml:"no_worker_timeout" default:"120" range:"0,1e6" unit:"seconds" doc:"if workers ended with an error, such as servers that they cannot reach: time without a result after which the run ends with that error if no worker is left. Workers may start later or be replaced within it. 0 waits for ever, as does a run whose workers reported no error"`
 	Sync      bool    `yaml:"sync" doc:"embedded: write every result to disk before it is confirmed. Otherwise a power failure may cost results of the last minutes, whose episodes are played again"`
 
-	Creds   string `yaml:"creds" null:"" idle:"run.queue is embedded, which knows only key_env and user" doc:"file with credentials in NATS's format"`
+	Creds   string `yaml:"creds" null:"" doc:"file with credentials in NATS's format"`
 	User    string `yaml:"user" null:"" doc:"name of the user whose password is in key_env; null logs in with the token in key_env, if that is set"`
 	KeyEnv  string `yaml:"key_env" null:"" doc:"environment variable with the token, or the password of user. Workers of an embedded server need the same; with null it makes a key of its own, which its user can read in queue/key of the run while it runs"`
-	CA      string `yaml:"tls_ca" null:"" idle:"run.queue is embedded, the server in this process, only workers need it as --tls-ca" doc:"PEM file with the authorities that sign the server's certificate; null is those of the system. Refused with embedded: its workers get it as --tls-ca"`
+	CA      string `yaml:"tls_ca" null:"" doc:"PEM file with the authorities that sign the server's certificate; null is those of the system. Refused with embedded: its workers get it as --tls-ca"`
 	Cert    string `yaml:"tls_cert" null:"" doc:"PEM file with a certificate: this client's, or that of an embedded server"`
 	CertKey string `yaml:"tls_key" null:"" doc:"PEM file with the key of tls_cert"`
 }
@@ -48,11 +48,24 @@ func (v *validator) queue(c *Config) {
 	switch {
 	case o.Creds != "" && (o.User != "" || o.KeyEnv != ""):
 		v.Say("{run.queue_options.creds} is set, but {run.queue_options.user} or {run.queue_options.key_env} is, too: choose one way to log in")
+	case o.Creds != "" && c.Run.Queue == QueueEmbedded:
+		v.Say("{run.queue_options.creds} is set, but {run.queue} is embedded, which knows only {run.queue_options.key_env} and {run.queue_options.user}")
+	case o.CA != "" && c.Run.Queue == QueueEmbedded:
+		v.Say("{run.queue_options.tls_ca} is set, but {run.queue} is embedded, the server in this process: only workers need it, as --tls-ca")
 	case o.User != "" && o.KeyEnv == "":
 		v.Say("{run.queue_options.user} is %q, but {run.queue_options.key_env}, the variable with the password, is null", o.User)
 	}
 	if (o.Cert == "") != (o.CertKey == "") {
 		v.Say("{run.queue_options.tls_cert} and {run.queue_options.tls_key} must both be set, or neither")
+	}
+	if c.Run.Continuous {
+		v.Say("{run.continuous} is true, but {run.queue} is set: every episode is played by itself already")
+	}
+	if c.Run.Patience > 0 {
+		v.Say("{run.patience} is %v, but {run.queue} is set: every episode is played by itself, so that none waits for others", c.Run.Patience)
+	}
+	if c.Run.Waves > 1 {
+		v.Say("{run.waves} is %d, but {run.queue} is set: every episode is played by itself", c.Run.Waves)
 	}
 }
 
