@@ -31,6 +31,7 @@ var ErrClosed = errors.New("device: closed")
 type Device struct {
 	*library
 	num compute.DeviceNum
+	dry bool // see Dry
 
 	running       sync.Mutex   // held during an execution
 	arrays, bytes atomic.Int64 // live
@@ -80,6 +81,10 @@ func New(backend compute.Backend, name string) *Device {
 		maxExecutables: maxExecutables,
 		compilers:      make(chan struct{}, runtime.GOMAXPROCS(0))}}
 }
+
+// Dry returns a device whose arrays have shapes and no numbers. Running a program there compiles it for them in the
+// background, so that a dry run of some work compiles in parallel what the work needs.
+func (d *Device) Dry() *Device { return &Device{library: d.library, dry: true} }
 
 // Name returns the backend's name.
 func (d *library) Name() string { return d.name }
@@ -261,6 +266,9 @@ func Scalar[T gotype.Supported](d *Device, x T) (*Array, error) {
 }
 
 func put[T gotype.Supported](d *Device, what string, data []T, shape shapes.Shape) (*Array, error) {
+	if d.dry {
+		return &Array{dev: d, shape: shape}, nil
+	}
 	var buf compute.Buffer
 	err := catch(what, func() (err error) {
 		buf, err = d.backend.BufferFromFlatData(d.num, data, shape)

@@ -38,11 +38,13 @@ type executable struct {
 	fused   bool           // calls kernels
 	lastRun uint64         // value of Device.runs at its last run
 
-	ready chan struct{} // closed when compilation has finished
-	err   error         // of compilation
-	users int           // executions in progress
-	ran   bool
-	freed bool // has been freed
+	traced  chan struct{} // closed when the graph has been built
+	invalid error         // of building it
+	ready   chan struct{} // closed when compilation has finished
+	err     error         // of building or compilation
+	users   int           // executions in progress
+	ran     bool
+	freed   bool // has been freed
 }
 
 // compiled reports whether compilation has finished.
@@ -137,7 +139,7 @@ func signature(in []shapes.Shape, donate []int) string {
 func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	buffers, dims := make([]compute.Buffer, len(in)), make([]shapes.Shape, len(in))
 	for i, a := range in {
-		if a == nil || a.buffer == nil {
+		if a == nil || a.buffer == nil && !a.dev.dry {
 			return nil, fmt.Errorf("%w: program %s: input %d has been freed", ErrClosed, p.name, i)
 		}
 		if a.dev != in[0].dev {
@@ -150,6 +152,9 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 		return nil, fmt.Errorf("device: program %s: it needs an input on a device of %s", p.name, p.dev.name)
 	}
 	d := in[0].dev
+	if d.dry {
+		return p.dryRun(d, dims, donate)
+	}
 	gifts := make([]bool, len(in))
 	for _, i := range donate {
 		gifts[i] = true
@@ -181,6 +186,16 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	return out, nil
 }
 
+// dryRun is Run on a dry device.
+func (p *Program) dryRun(d *Device, in []shapes.Shape, donate []int) ([]*Array, error) {
+	dims, err := p.Prepare(in, donate...)
+	out := make([]*Array, len(dims))
+	for i, s := range dims {
+		out[i] = &Array{dev: d, shape: s}
+	}
+	return out, err
+}
+
 // acquire returns the executable for the shapes of the inputs, which is not freed until
 // release. It compiles the executable, or waits for another caller's compilation.
 func (p *Program) acquire(in []shapes.Shape, donate []int) (*executable, error) {
@@ -190,7 +205,7 @@ func (p *Program) acquire(in []shapes.Shape, donate []int) (*executable, error) 
 			return nil, err
 		}
 		if mine {
-			exe.err = p.trace(exe, in, donate)
+			p.trace(exe, in, donate)
 			p.finish(exe)
 		}
 		<-exe.ready
@@ -232,20 +247,19 @@ func (p *Program) Prepare(in []shapes.Shape, donate ...int) ([]shapes.Shape, err
 		return nil, err
 	}
 	if !mine {
-		<-exe.ready
-		return exe.dims, exe.err
+		<-exe.traced
+		return exe.dims, exe.invalid
 	}
-	if exe.err = p.trace(exe, in, donate); exe.err != nil || p.dev.pure {
+	if p.trace(exe, in, donate); exe.invalid != nil || p.dev.pure {
 		p.finish(exe)
 		return exe.dims, exe.err
 	}
-	dims := exe.dims
 	p.dev.compiling.Go(func() {
 		p.dev.compilers <- struct{}{}
 		defer func() { <-p.dev.compilers }()
 		p.finish(exe)
 	})
-	return dims, nil
+	return exe.dims, nil
 }
 
 // lookUp returns the program's executable for the shapes. If there is none, it creates
@@ -262,7 +276,7 @@ func (p *Program) lookUp(in []shapes.Shape, donate []int) (exe *executable, mine
 	exe, ok := p.compiled[key]
 	if !ok {
 		d.makeRoom()
-		exe = &executable{key: key, ready: make(chan struct{})}
+		exe = &executable{key: key, traced: make(chan struct{}), ready: make(chan struct{})}
 		p.compiled[key] = exe
 		d.executables.Add(1)
 	}
@@ -271,9 +285,10 @@ func (p *Program) lookUp(in []shapes.Shape, donate []int) (exe *executable, mine
 }
 
 // trace builds the graph.
-func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error {
+func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) {
+	defer close(exe.traced)
 	defer p.dev.startCompileTimer()()
-	return catch("compile "+p.name, func() error {
+	exe.invalid = catch("compile "+p.name, func() error {
 		g := graph.NewGraph(p.dev.backend, p.name)
 		nodes := make([]*graph.Node, len(in))
 		for i, s := range in {
@@ -303,7 +318,7 @@ func (p *Program) finish(exe *executable) {
 		defer p.dev.compileMu.Unlock()
 	}
 	stop := p.dev.startCompileTimer()
-	if exe.err == nil {
+	if exe.err = exe.invalid; exe.err == nil {
 		exe.err = catch("compile "+p.name, func() error { return p.dev.store.Compile(exe.compile) })
 	}
 	exe.graph, exe.outputs = nil, nil

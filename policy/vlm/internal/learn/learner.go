@@ -130,71 +130,18 @@ func (r *Replica) learn(ctx context.Context, k *task, first *net.Trace, packs []
 
 // learnTrace runs head and backward pass over a pack, and adds the gradients to g.
 func (r *Replica) learnTrace(k *task, g *net.Parts, t *net.Trace) error {
-	n, w := r.Net, r.Parts
-	s := net.Scope{Dev: n.Dev}
-	defer s.Free()
-	heat := net.Upload(&s, []float32{float32(k.temperature)})
-	weights, err := n.Here(&s, n.HeadInputs(k.head, w))
-	if err != nil {
-		return err
-	}
-	zero, err := n.ZeroLike().Run([]*device.Array{t.X})
-	if err != nil {
-		return err
-	}
-	dx := zero[0]
-	for _, c := range t.Pack.Chunks(k.chunk) {
-		next, err := r.learnChunk(k, weights, g, t, &c, heat, dx)
-		dx.Free()
-		if err != nil {
-			return err
+	slopes := func(c *net.Chunk, res []*device.Array) ([]float32, error) {
+		tokens := t.Pack.Source[c.From:c.To]
+		if k.local {
+			var own net.Scored
+			if err := own.Read(k.head, res, len(tokens)); err != nil {
+				return nil, err
+			}
+			own.Scatter(tokens, k.head, k.scores)
 		}
-		dx = next
+		return k.slopesOf(tokens, len(c.At))
 	}
-	return n.Backward(w, g, t, dx)
-}
-
-// learnChunk runs the head forward and back over a chunk. It returns dx with the gradient of the head's input
-// added. The logits stay on the device between the two.
-func (r *Replica) learnChunk(
-	k *task, weights []*device.Array, g *net.Parts, t *net.Trace, c *net.Chunk, heat, dx *device.Array,
-) (*device.Array, error) {
-	n := r.Net
-	s := net.Scope{Dev: n.Dev}
-	defer s.Free()
-	at, slot, target := net.Upload(&s, c.At), net.Upload(&s, c.Slot), net.Upload(&s, c.Target, c.TargetDims()...)
-	if s.Err != nil {
-		return nil, s.Err
-	}
-	res, err := n.Score(k.head, true).Run(append(slices.Clone(weights), t.X, at, target, heat))
-	if err != nil {
-		return nil, err
-	}
-	s.Own(res...)
-	tokens := t.Pack.Source[c.From:c.To]
-	if k.local {
-		var own net.Scored
-		if err := own.Read(k.head, res, len(tokens)); err != nil {
-			return nil, err
-		}
-		own.Scatter(tokens, k.head, k.scores)
-	}
-	numbers, err := k.slopesOf(tokens, len(c.At))
-	if err != nil {
-		return nil, err
-	}
-	slopes := net.Upload(&s, numbers, len(c.At), k.columns())
-	if s.Err != nil {
-		return nil, s.Err
-	}
-	slots := n.HeadSlots(k.head, g)
-	in := append([]*device.Array{t.X, at, slot, target, heat, slopes, dx}, net.KeptOf(k.head, res)...)
-	out, err := n.RunBack(n.HeadBack(k.head, slots), weights, in, net.HeadGrads(slots))
-	if err != nil {
-		return nil, err
-	}
-	net.SetHeadGrads(slots, out[1:])
-	return out[0], nil
+	return r.Net.Learn(k.head, r.Parts, g, t, t.Pack.Chunks(k.chunk), k.temperature, slopes)
 }
 
 // Prepare compiles the programs of the first pack and the first optimiser step in the background.

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/compute/support/xslices"
 
 	"vagen/internal/field"
@@ -142,37 +140,30 @@ func (a *adam) stepGroup(
 // prepareAdam compiles the optimiser's programs in the background: for a group, or, if
 // single is set, for each array.
 func prepareAdam(n *net.Net, w *weights.Tensors, single bool) error {
+	s := net.Scope{Dev: n.Dev.Dry()}
+	hyper := net.Upload(&s, make([]float32, model.OptParams))
+	n = n.On(s.Dev)
 	for i, g := range w.Groups {
-		var grads []shapes.Shape
+		var own []*device.Array
 		for _, k := range g.Trained() {
-			grads = append(grads, w.Arrays[i][k].Shape())
+			own = append(own, w.Arrays[i][k])
 		}
-		sets := [][]shapes.Shape{grads}
+		size := max(1, len(own))
 		if single {
-			sets = slices.Collect(slices.Chunk(grads, 1))
+			size = 1
 		}
-		for _, set := range sets {
-			if err := prepareAdamOf(n, set); err != nil {
+		for list := range slices.Chunk(own, size) {
+			if _, err := n.Run(n.Squares(), list); err != nil {
+				return err
+			}
+			in, err := n.Here(&s, slices.Concat(list, list, list, list)) // weights, both moments, gradients
+			if err == nil {
+				_, err = n.Adam().Run(append(in, hyper), xslices.Iota(0, 3*len(list))...)
+			}
+			if err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// prepareAdamOf compiles the optimiser's programs for gradients of these shapes.
-func prepareAdamOf(n *net.Net, grads []shapes.Shape) error {
-	if len(grads) == 0 {
-		return nil
-	}
-	if _, err := n.Squares().Prepare(grads); err != nil {
-		return err
-	}
-	var in []shapes.Shape
-	for range 4 { // weights, both moments, gradients
-		in = append(in, grads...)
-	}
-	in = append(in, shapes.Make(dtypes.Float32, int(model.OptParams)))
-	_, err := n.Adam().Prepare(in, xslices.Iota(0, 3*len(grads))...)
-	return err
 }
