@@ -16,7 +16,6 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/fused"
-	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/tree"
@@ -137,7 +136,7 @@ func (m *Model) Connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
-	m.sets.Join(&learn.Peers{Communicator: connected})
+	m.sets.Join(connected)
 	log.Info("all ranks are connected", "devices", len(m.devices))
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/weights"
 )
 
@@ -21,10 +22,10 @@ type Learner struct {
 	Open    *TreeStep     // the gradients since the last optimiser step; nil for none
 	Names   weights.Names // names and types of its tensors in the checkpoint
 
-	Replicas []*Replica // one for each device; the first is net, weights and parts
-	Tree     bool       // steps are divided into leaves
-	Peers    *Peers     // of nodes; nil for this process alone
-	Sharded  bool       // the replicas share weights, whose tensors are on several devices
+	Replicas []*Replica          // one for each device; the first is net, weights and parts
+	Tree     bool                // steps are divided into leaves
+	Peers    *nodes.Communicator // of nodes; nil for this process alone
+	Sharded  bool                // the replicas share weights, whose tensors are on several devices
 
 	OffloadMoments bool              // moments are in host memory between updates
 	offloadWeights bool              // weights are in host memory between calls

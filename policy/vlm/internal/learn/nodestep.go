@@ -22,11 +22,12 @@ import (
 const maxGathered = 4 << 30
 
 // gatherScores completes the outputs at the tokens of all leaves by those of the other ranks.
-func (g *Peers) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored) error {
+func (l *Learner) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored) error {
+	g := l.Peers
 	if g == nil {
 		return nil
 	}
-	id, count := g.place()
+	id, count := g.ID(), g.Nodes()
 	// visit calls f for every number of a rank's leaves.
 	visit := func(node int, f func(x *float32)) {
 		from, to := tree.Span(node, count, len(leaves))
@@ -85,7 +86,7 @@ func (t *TreeStep) exchangeNodes(ctx context.Context) error {
 		return nil
 	}
 	defer t.timed(time.Now())
-	id, count := t.Peers.place()
+	id, count := t.Peers.ID(), t.Peers.Nodes()
 	places := t.sumPlaces(count)
 	rounds := tree.Rounds(count)
 	for _, distance := range rounds {

@@ -9,6 +9,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/peft"
 )
 
@@ -64,9 +65,9 @@ type Batching struct {
 type Sets struct {
 	Options
 	Actor  *Learner
-	Critic *Learner // nil unless separate
-	Ref    *Learner // nil without reference
-	Peers  *Peers   // of ranks; nil for this process alone
+	Critic *Learner            // nil unless separate
+	Ref    *Learner            // nil without reference
+	Peers  *nodes.Communicator // of ranks; nil for this process alone
 
 	Zeros    map[string]*device.Array // adapters of the reference by shape
 	images   imageTable
@@ -115,7 +116,7 @@ func (l *Learner) Size() (n int) {
 }
 
 // Join connects the sets with those of other ranks.
-func (s *Sets) Join(g *Peers) {
+func (s *Sets) Join(g *nodes.Communicator) {
 	s.Peers = g
 	for _, l := range s.All() {
 		l.Peers = g

@@ -39,14 +39,16 @@ type task struct {
 // NewTask returns the task of evaluating an objective on a batch, with a head that has the scores it needs.
 func (l *Learner) NewTask(b *policy.Batch, o *policy.Objective, h *model.Head, chunk int) *task {
 	return &task{batch: withoutFirst(b), objective: o, head: h, chunk: chunk, temperature: o.Temperature,
-		local: !h.Tokens || o.Local() && l.Peers.knows(o), scores: net.NewScored(h, len(b.Tokens))}
+		local: !h.Tokens || o.Local() && l.everyNodeKnows(o), scores: net.NewScored(h, len(b.Tokens))}
 }
 
 // columns is the number of slopes of a token.
 func (k *task) columns() int { return model.SlopeColumns + k.head.Chosen }
 
-// knows reports whether every node can evaluate the objective.
-func (g *Peers) knows(o *policy.Objective) bool { return g == nil || o.Imitate || sendable(o.Policy) }
+// everyNodeKnows reports whether every node can evaluate the objective.
+func (l *Learner) everyNodeKnows(o *policy.Objective) bool {
+	return l.Peers == nil || o.Imitate || sendable(o.Policy)
+}
 
 // Wanted are the tokens whose scores the objective reads.
 func (k *task) Wanted() []bool {
@@ -157,11 +159,11 @@ func (k *task) evaluate() (err error) {
 }
 
 // evaluate evaluates a task's objective: each rank for itself, except one that cannot be sent, which rank 0 does.
-func (g *Peers) evaluate(ctx context.Context, k *task) error {
-	if !k.head.Tokens || g.knows(k.objective) {
+func (l *Learner) evaluate(ctx context.Context, k *task) error {
+	if !k.head.Tokens || l.everyNodeKnows(k.objective) {
 		return k.evaluate()
 	}
-	id, _ := g.place()
+	id := l.Peers.ID()
 	var own []byte
 	if id == 0 {
 		if err := k.evaluate(); err != nil {
@@ -169,7 +171,7 @@ func (g *Peers) evaluate(ctx context.Context, k *task) error {
 		}
 		own, _ = binary.Append(nil, binary.LittleEndian, k.slopes)
 	}
-	all, err := g.Gather(ctx, own, maxGathered)
+	all, err := l.Peers.Gather(ctx, own, maxGathered)
 	if err != nil {
 		return fmt.Errorf("vlm: slopes of rank 0: %w", err)
 	}

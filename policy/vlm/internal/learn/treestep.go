@@ -111,7 +111,7 @@ func (l *Learner) ScoreLeaves(
 	if err != nil {
 		return err
 	}
-	return l.Peers.gatherScores(ctx, leaves, h, out)
+	return l.gatherScores(ctx, leaves, h, out)
 }
 
 // TreeStep are the gradients of an optimiser step of a learner.
@@ -175,10 +175,10 @@ func (t *TreeStep) learn(ctx context.Context, leaves [][]*net.Pack, k *task) err
 
 // finishScores evaluates the objective with the scores of all nodes.
 func (t *TreeStep) finishScores(ctx context.Context, leaves [][]*net.Pack, k *task) error {
-	if err := t.Peers.gatherScores(ctx, leaves, k.head, k.scores); err != nil {
+	if err := t.gatherScores(ctx, leaves, k.head, k.scores); err != nil {
 		return err
 	}
-	return t.Peers.evaluate(ctx, k)
+	return t.evaluate(ctx, k)
 }
 
 // learnLeaf computes the gradients of a leaf on a device. first is the forward pass of the device's first pack.

@@ -26,7 +26,8 @@ var (
 	ErrEnded = errors.New("nodes: rank 0 has ended the group")
 )
 
-// Communicator is a rank's connections to all others. The first error ends it on all ranks.
+// Communicator is a rank's connections to all others. The first error ends it on all ranks. A nil one is that of a
+// process alone: it has a place, and sends nothing.
 type Communicator struct {
 	world   mpi.World
 	links   []*Link // by rank; nil for this one
@@ -44,10 +45,20 @@ type Communicator struct {
 }
 
 // ID returns this rank.
-func (g *Communicator) ID() int { return g.world.Rank() }
+func (g *Communicator) ID() int {
+	if g == nil {
+		return 0
+	}
+	return g.world.Rank()
+}
 
 // Nodes returns the number of ranks.
-func (g *Communicator) Nodes() int { return len(g.links) }
+func (g *Communicator) Nodes() int {
+	if g == nil {
+		return 1
+	}
+	return len(g.links)
+}
 
 // Err returns why the group ended; nil while it works.
 func (g *Communicator) Err() error {
@@ -71,6 +82,24 @@ func (g *Communicator) Fail(err error) error {
 	g.fail(err)
 	<-g.watched
 	return g.Err()
+}
+
+// Failed ends the group if err is not nil, because the other ranks take part in the same call. It
+// returns err.
+func (g *Communicator) Failed(err error) error {
+	if g != nil && err != nil {
+		g.Fail(err)
+	}
+	return err
+}
+
+// Whole returns the context of a call in which other ranks take part: its end would end the group, so a run that is
+// interrupted could not save while MPI ends all of its processes.
+func (g *Communicator) Whole(ctx context.Context) context.Context {
+	if g == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // Close ends the group; on rank 0 the other ranks' Next returns ErrEnded, and MPI is ended. The error is about
@@ -193,9 +222,19 @@ func (g *Communicator) Next(ctx context.Context) (payload []byte, err error) {
 }
 
 // Sent returns the number of bytes that this rank has sent to others.
-func (g *Communicator) Sent() int64 { return g.sent.Load() }
+func (g *Communicator) Sent() int64 {
+	if g == nil {
+		return 0
+	}
+	return g.sent.Load()
+}
 
 // Waited returns how long calls of Gather have waited until every other rank had begun to send.
-func (g *Communicator) Waited() time.Duration { return time.Duration(g.waited.Load()) }
+func (g *Communicator) Waited() time.Duration {
+	if g == nil {
+		return 0
+	}
+	return time.Duration(g.waited.Load())
+}
 
 var _ io.Closer = (*Communicator)(nil)
