@@ -43,7 +43,6 @@ var larger = map[string]map[string]string{
 	"policy/vlm/internal/model/config.go":        {"Text": settings},
 	"policy/vlm/internal/model/configjson.go":    {"configText": settings},
 	"policy/vlm/internal/plan/limits.go":         {"timeOf": steps},
-	"policy/vlm/internal/vlmtest/model.go":       {"Options": settings},
 	"policy/vlm/options.go":                      {"Options": settings},
 	"policy/vlm/tokenizer/internal/jinja/lex.go": {"tag": grammar},
 	"reward/formats.go":                          {"buildFormats": table},

@@ -31,7 +31,7 @@ type cached struct {
 // useModel generates, scores and trains with the folder of executables that is in the environment.
 func useModel(t *testing.T, dir string) cached {
 	t.Helper()
-	m := openTiny(t, dir, Options{Backend: vlmtest.Backend()})
+	m := openTiny(t, dir, Options{Backend: devicetest.Backend()})
 	h := sha256.New()
 	prompts := []policy.Prompt{
 		{Conversation: 1, Messages: vlmtest.Say("left"), Seed: 1}, {Conversation: 2, Messages: vlmtest.Say(" box?"), Seed: 2},
@@ -92,7 +92,7 @@ func keeping(t *testing.T, dir, folder string) (got cached, err error) {
 // requireStore skips a test where executables are not kept.
 func requireStore(t *testing.T) {
 	t.Helper()
-	if d := vlmtest.Device(t); d.PureGo() || runtime.GOOS != "linux" {
+	if d := devicetest.Best(t); d.PureGo() || runtime.GOOS != "linux" {
 		t.Skipf("the backend is %s on %s", d.Name(), runtime.GOOS)
 	}
 }
@@ -119,7 +119,7 @@ func TestCompileCacheIsChosen(t *testing.T) {
 	folder := filepath.Join(home, "other")
 	open := func(choice, variable string) (string, error) {
 		t.Setenv(CompileCacheVariable, variable)
-		m, err := Open(t.Context(), dir, Options{Backend: vlmtest.Backend(), CompileCache: choice})
+		m, err := Open(t.Context(), dir, Options{Backend: devicetest.Backend(), CompileCache: choice})
 		if err != nil {
 			return "", err
 		}

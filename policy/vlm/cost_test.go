@@ -8,9 +8,9 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/stretchr/testify/require"
 
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/plan"
-	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // Adapters are computed beside frozen weights, which have no gradient.
@@ -39,7 +39,7 @@ func TestLimitsOfThisMachineAreMeasured(t *testing.T) {
 	}
 	size := plan.Probe{Numbers: 1 << 20, Side: 256, AtLeast: time.Millisecond}
 	for _, compute := range []dtypes.DType{dtypes.Float32, dtypes.BFloat16} {
-		check(plan.Measure(t.Context(), vlmtest.Device(t), compute, size))
+		check(plan.Measure(t.Context(), devicetest.Best(t), compute, size))
 	}
 	m := newTiny(t, model.Llama, Options{})
 	check(m.Limits(t.Context()))

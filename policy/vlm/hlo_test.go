@@ -50,7 +50,7 @@ var (
 // inspect runs a tiny model in a process that writes its programs, and returns them.
 func inspect(t *testing.T) []compiled {
 	t.Helper()
-	if d := vlmtest.Device(t); d.PureGo() || d.Accelerator() {
+	if d := devicetest.Best(t); d.PureGo() || d.Accelerator() {
 		t.Skipf("the backend is %s, not XLA on a CPU", d.Name())
 	}
 	dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/vlmtest"
@@ -54,7 +55,7 @@ func TestProgramsOfHybridModelsDoNotGrowWithTheDepth(t *testing.T) {
 func TestHybridModelsMakeOneTokenPerCall(t *testing.T) {
 	t.Parallel()
 	vlmtest.OnCPU(t)
-	o := Options{Backend: vlmtest.Backend()}
+	o := Options{Backend: devicetest.Backend()}
 	dir := vlmtest.Folder(t, model.Qwen35Text, nil)
 	require.Equal(t, 1, generate.TokensPerCall(0, generate.Programs{Net: openTiny(t, dir, o).net}))
 	o.TokensPerCall = 4

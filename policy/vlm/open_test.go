@@ -18,6 +18,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/vlmtest"
@@ -187,11 +188,11 @@ func TestDraftTokensAreChecked(t *testing.T) {
 	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, DraftTokens: 3})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "DraftTokens is 3, must be 0 on go without the kernels for a CPU")
-	_, err = Open(t.Context(), dir, Options{Backend: vlmtest.Backend(), DraftTokens: 3, LoRA: &LoRA{Rank: 2, Alpha: 4}})
+	_, err = Open(t.Context(), dir, Options{Backend: devicetest.Backend(), DraftTokens: 3, LoRA: &LoRA{Rank: 2, Alpha: 4}})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "DraftTokens is 3, must be 0")
-	if m := openTiny(t, dir, Options{Backend: vlmtest.Backend()}); fused.Registered() && m.Backend() == "xla:cpu" {
-		m = openTiny(t, dir, Options{Backend: vlmtest.Backend(), DraftTokens: 3})
+	if m := openTiny(t, dir, Options{Backend: devicetest.Backend()}); fused.Registered() && m.Backend() == "xla:cpu" {
+		m = openTiny(t, dir, Options{Backend: devicetest.Backend(), DraftTokens: 3})
 		require.Contains(t, m.Gauges(), "tokens_per_pass")
 	}
 	hybrid := vlmtest.Folder(t, model.Qwen35Text, nil)

@@ -10,6 +10,7 @@ import (
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/vlmtest"
 )
@@ -24,7 +25,7 @@ func soakSteps(t *testing.T) (steps int, on string) {
 	}
 	n, err := strconv.Atoi(text)
 	require.NoError(t, err, "VAGEN_SOAK")
-	return max(n, 200), vlmtest.Backend()
+	return max(n, 200), devicetest.Backend()
 }
 
 // soak repeats work n times and measures the memory from the first fifth on, when

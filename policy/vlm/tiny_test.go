@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestXLAIsInstalledWhereItIsRequired(t *testing.T) {
-	d := vlmtest.Device(t)
+	d := devicetest.Best(t)
 	require.True(t, !devicetest.Required() || !d.PureGo(), "the backend is %s", d.Name())
 }
 
@@ -54,4 +54,4 @@ func save(t testing.TB, m *Model) string {
 
 var everything = policy.ScoreRequest{LogProbs: true, Reference: true, Values: true, Entropy: true}
 
-func partsOf(m *Model) vlmtest.Parts { return vlmtest.Parts{Sets: m.sets, Text: m.text} }
+func partsOf(m *Model) *vlmtest.Model { return vlmtest.Of(m) }

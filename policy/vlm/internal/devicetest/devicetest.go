@@ -8,14 +8,10 @@
 package devicetest
 
 import (
-	"errors"
 	"os"
-	"sync"
 	"testing"
 
-	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/gobackend"
-
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/plugin"
@@ -26,6 +22,12 @@ const (
 	requireXLA  = "VAGEN_REQUIRE_XLA"  // 1 turns a missing plugin into a failure
 	testBackend = "VAGEN_TEST_BACKEND" // cuda has XLA use a GPU
 )
+
+func init() {
+	if _, set := os.LookupEnv(plugin.NoInstall); !set && !Required() {
+		_ = os.Setenv(plugin.NoInstall, "1")
+	}
+}
 
 // Unoptimized is the environment variable with which XLA leaves out what LLVM does to optimise code, which takes most
 // of a compilation. It is for tests of what comes before that: XLA's instructions, files of executables, bytes that
@@ -46,49 +48,42 @@ func WithoutLLVM() {
 }
 
 // Required reports whether tests must run on XLA.
-func Required() bool { return os.Getenv(requireXLA) == "1" || Kind() == plugin.CUDA }
+func Required() bool { return os.Getenv(requireXLA) == "1" || onGPU() }
 
-// Kind is the hardware on which XLA runs.
-func Kind() plugin.Kind {
-	if os.Getenv(testBackend) == string(plugin.CUDA) {
-		return plugin.CUDA
+func onGPU() bool { return os.Getenv(testBackend) == backend.CUDA }
+
+// Backend is the backend for tests of numbers: XLA if its plugin is installed, else pure Go. Other tests use
+// backend.Go, which compiles nothing.
+func Backend() string {
+	switch {
+	case onGPU():
+		return backend.CUDA
+	case Required():
+		return backend.XLA
 	}
-	return plugin.CPU
+	return backend.Auto
 }
 
-// errMissing means that this machine, or this build, has no XLA.
-var errMissing = errors.New("no XLA")
+// Best opens a device on Backend. It is closed when the test ends.
+func Best(t testing.TB) *device.Device {
+	t.Helper()
+	return open(t, Backend())
+}
 
-var pure = sync.OnceValues(func() (compute.Backend, error) { return gobackend.New("ops_sequential") })
-
-// Go opens a device on the pure-Go backend. It is closed when the test ends.
+// Go opens a device on the pure-Go backend.
 func Go(t testing.TB) *device.Device {
 	t.Helper()
-	b, err := pure()
+	return open(t, backend.Go)
+}
+
+func open(t testing.TB, choice string) *device.Device {
+	t.Helper()
+	d, err := backend.OpenDevice(t.Context(), choice, nil)
 	if err != nil {
 		t.Fatalf("devicetest: %v", err)
 	}
-	return open(t, b, "go")
-}
-
-func open(t testing.TB, b compute.Backend, name string) *device.Device {
-	d := device.New(b, name)
 	t.Cleanup(d.Close)
 	return d
-}
-
-// withXLA returns XLA's device and whether there is one.
-func withXLA(t testing.TB) (*device.Device, bool) {
-	t.Helper()
-	b, err := xlaBackend()
-	switch {
-	case err == nil:
-		return open(t, b, "xla:"+string(Kind())), true
-	case errors.Is(err, errMissing) && !Required():
-		return nil, false
-	}
-	t.Fatalf("devicetest: %v", err)
-	return nil, false
 }
 
 // Each runs the test on every backend of this machine: pure Go, and XLA if it is
@@ -96,18 +91,9 @@ func withXLA(t testing.TB) (*device.Device, bool) {
 func Each(t *testing.T, f func(t *testing.T, d *device.Device)) {
 	t.Helper()
 	t.Run("go", func(t *testing.T) { f(t, Go(t)) })
-	if d, ok := withXLA(t); ok {
+	if d := Best(t); !d.PureGo() {
 		t.Run("xla", func(t *testing.T) { f(t, d) })
 	}
-}
-
-// Best opens XLA if it is installed, else pure Go.
-func Best(t testing.TB) *device.Device {
-	t.Helper()
-	if d, ok := withXLA(t); ok {
-		return d
-	}
-	return Go(t)
 }
 
 // Kernels opens a device whose programs may call kernels. Without kernels the test is
@@ -118,7 +104,7 @@ func Kernels(t testing.TB) *device.Device {
 	switch {
 	case !d.PureGo() && !d.Accelerator() && fused.Registered():
 		return d
-	case Required() && Kind() == plugin.CPU && fused.Able():
+	case Required() && !onGPU() && fused.Able():
 		t.Fatal("devicetest: the plugin did not accept the kernels")
 	}
 	t.Skip("no kernels on this machine")

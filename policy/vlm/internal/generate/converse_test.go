@@ -15,6 +15,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/tokenizer"
 )

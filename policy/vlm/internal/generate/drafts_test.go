@@ -9,6 +9,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -53,9 +54,11 @@ func draftCases() map[string]draftCase {
 
 // played is what a model writes in two turns of conversations, in the same two of others, in those of other contexts,
 // and after resuming the first ones, with the order in which tokens were reported.
-func (c *draftCase) played(t *testing.T, dir string, o Options) (all []policy.Completion, order []string, m *Model) {
+func (c *draftCase) played(
+	t *testing.T, dir string, o Options, drafts int,
+) (all []policy.Completion, order []string, m *Model) {
 	m = Open(t, dir, o)
-	m.Gen.Packed = c.packed
+	m.Gen.Packed, m.Gen.DraftTokens = c.packed, drafts // in pure Go, too, where Open refuses them
 	var first []policy.Completion
 	play := func(prompts []policy.Prompt) {
 		out := watched(t, m, prompts, c.sampling, &order)
@@ -105,10 +108,9 @@ func TestDraftsChangeNothing(t *testing.T) {
 				all = append(all, xlaOptions(t, c.options))
 			}
 			for _, o := range all {
-				want, order, without := c.played(t, dir, o)
+				want, order, without := c.played(t, dir, o, 0)
 				require.EqualValues(t, 1, without.Gen.TokensPerPass())
-				o.DraftTokens = 3
-				got, gotOrder, m := c.played(t, dir, o)
+				got, gotOrder, m := c.played(t, dir, o, 3)
 				require.Greater(t, m.Gen.TokensPerPass(), 1.1)
 				if c.check != nil {
 					c.check(t, want)

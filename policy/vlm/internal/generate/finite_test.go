@@ -7,7 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/net"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
@@ -63,7 +65,7 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 			check(m, text+" "+name, o)
 		}
 	}
-	compiled := Open(t, Folder(t, model.Qwen3, shallow), Options{Backend: Backend()})
+	compiled := Open(t, Folder(t, model.Qwen3, shallow), Options{Backend: devicetest.Backend()})
 	poisonRow(t, compiled, "lm_head.weight", row, NotFinite["NaN"])
 	check(compiled, "compiled", policy.Sampling{Temperature: 1, TopK: 3, TopP: 0.5, MinP: 0.1})
 }
@@ -72,7 +74,7 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 // bit-identical results.
 func TestNumbersThatAreNotFiniteEndTheirConversationAlone(t *testing.T) {
 	t.Parallel()
-	m := Open(t, Folder(t, model.Qwen3, shallow), Options{Backend: Backend()})
+	m := Open(t, Folder(t, model.Qwen3, shallow), Options{Backend: devicetest.Backend()})
 	o := policy.Sampling{Temperature: 1, MaxTokens: 6}
 	prompts := []policy.Prompt{
 		{Conversation: 1, Messages: Say("go left"), Seed: 1}, {Conversation: 2, Messages: Say("the goal"), Seed: 2},

@@ -15,6 +15,7 @@ import (
 	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -23,7 +24,7 @@ import (
 func xlaOptions(t *testing.T, o Options) Options {
 	t.Helper()
 	OnCPU(t)
-	o.Backend, o.CacheTokens = Backend(), 256 // few shapes, because XLA compiles each of them
+	o.Backend, o.CacheTokens = devicetest.Backend(), 256 // few shapes, because XLA compiles each of them
 	return o
 }
 

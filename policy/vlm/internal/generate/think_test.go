@@ -11,6 +11,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/tokenizer"
 )

@@ -11,9 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/peft"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
@@ -144,12 +146,12 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 	} {
 		dir := Folder(t, family, nil)
 		free := Open(t, dir, Options{})
-		b := playedBatch(t, free.Parts)
+		b := playedBatch(t, free)
 		aim := policy.Objective{Imitate: true, Temperature: 1}
-		all, _, _ := gradientsOf(t, free.Parts, b, aim)
+		all, _, _ := gradientsOf(t, free, b, aim)
 		for _, freeze := range freezes {
 			m := Open(t, dir, Options{Freeze: freeze})
-			got, _, _ := gradientsOf(t, m.Parts, b, aim)
+			got, _, _ := gradientsOf(t, m, b, aim)
 			require.NotEmpty(t, got)
 			require.Less(t, len(got), len(all))
 			for name, x := range got {
@@ -183,7 +185,7 @@ func TestFreezingThatFitsNothingIsRefused(t *testing.T) {
 // another initial adapter they would be different.
 func TestFrozenPartsOfAdaptersAreRestored(t *testing.T) {
 	dir := Folder(t, model.Qwen2, nil)
-	for _, critic := range []string{learn.SharedCritic, learn.SeparateCritic} {
+	for _, critic := range []vlm.Critic{learn.SharedCritic, learn.SeparateCritic} {
 		o := Options{LoRA: Adapters(), Critic: critic, Freeze: []string{"*.lora_A.weight"}, Seed: 4}
 		m := Open(t, dir, o)
 		m.Train(t, 1)

@@ -7,8 +7,10 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -21,7 +23,7 @@ func TestBackendsAgree(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, Object{"num_hidden_layers": 1})
 	o := Options{Critic: learn.SharedCritic, CacheTokens: 256, MicroTokens: 256}
 	pure := Open(t, dir, o)
-	o.Backend = Backend()
+	o.Backend = devicetest.Backend()
 	other := Open(t, dir, o)
 	t.Logf("%s and %s", pure.Dev.Name(), other.Dev.Name())
 
@@ -39,7 +41,7 @@ func TestBackendsAgree(t *testing.T) {
 		again[key].RequireLike(t, played[key])
 	}
 
-	b := playedBatch(t, pure.Parts)
+	b := playedBatch(t, pure)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, KL: "k3",
 		KLCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.2}
 	var grads []map[string][]float32

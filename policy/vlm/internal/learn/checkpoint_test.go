@@ -12,9 +12,11 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/peft"
 	. "vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
@@ -23,10 +25,10 @@ import (
 // Saved and restored in a new process, training continues with the same bytes:
 // weights, moments, number of steps, and masters of weights stored in bfloat16.
 func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
-	for critic, names := range map[string][]string{learn.NoCritic: {"F32"}, learn.SharedCritic: {"BF16"},
+	for critic, names := range map[vlm.Critic][]string{learn.NoCritic: {"F32"}, learn.SharedCritic: {"BF16"},
 		learn.SeparateCritic: {"BF16", "adapter"}} {
 		for _, name := range names {
-			t.Run(critic+" "+name, func(t *testing.T) {
+			t.Run(string(critic)+" "+name, func(t *testing.T) {
 				var o Options
 				if name == "adapter" {
 					o.LoRA = Adapters()

@@ -10,6 +10,7 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -33,8 +34,8 @@ func TestAComparedTokenThatWasWrittenIsImitated(t *testing.T) {
 	b := taught(t, m, loss.Choice{By: loss.ByTeacher, K: 1})
 	b.Chosen, b.Teacher = b.Tokens, make([]float32, 9)
 	p := loss.Distill{Over: loss.Divergence{Form: loss.CrossEntropy, Choice: loss.Choice{By: loss.ByTeacher, K: 1}}}
-	got, _, _ := gradientsOf(t, m.Parts, b, policy.Objective{Policy: p, Temperature: 0.7})
-	want, _, _ := gradientsOf(t, New(t, model.Qwen3, Options{}).Parts, b,
+	got, _, _ := gradientsOf(t, m, b, policy.Objective{Policy: p, Temperature: 0.7})
+	want, _, _ := gradientsOf(t, New(t, model.Qwen3, Options{}), b,
 		policy.Objective{Imitate: true, Temperature: 0.7})
 	requireGradients(t, want, got)
 }
@@ -44,12 +45,12 @@ func TestTheWholeVocabularyIsItsLikeliestTokens(t *testing.T) {
 	dir, other := Folder(t, model.Qwen3, nil), Folder(t, model.Qwen3, map[string]any{"num_hidden_layers": 1})
 	var want map[string][]float32
 	for _, by := range []string{loss.WholeVocabulary, loss.ByTeacher, loss.ByStudent} {
-		m := Open(t, dir, Options{Reference: true, TeacherDir: other})
+		m := Open(t, dir, Options{Reference: true, ReferencePath: other})
 		d := loss.Divergence{Form: loss.Whole, Choice: loss.Choice{By: by}, Alpha: 0.3}
 		if by != loss.WholeVocabulary {
 			d.Form, d.Choice.K = loss.Renormalised, m.Cfg.Text.Vocab
 		}
-		got, _, stats := gradientsOf(t, m.Parts, taught(t, m, d.Choice),
+		got, _, stats := gradientsOf(t, m, taught(t, m, d.Choice),
 			policy.Objective{Policy: loss.Distill{Over: d}, Temperature: 0.7})
 		require.Positive(t, stats.PolicyLoss)
 		if want == nil {
@@ -106,7 +107,7 @@ func predicted(t *testing.T, m *Model) (b *policy.Batch, state map[string]string
 // TestTeachersAndEchoesHaveTheSameBytes on any number of devices and ranks.
 func TestTeachersAndEchoesHaveTheSameBytes(t *testing.T) {
 	dir, other := Folder(t, model.Qwen3, nil), Folder(t, model.Qwen3, map[string]any{"num_hidden_layers": 1})
-	o := Options{Reference: true, TeacherDir: other, SameBytes: true}
+	o := Options{Reference: true, ReferencePath: other, SameBytes: true}
 	want, state := predicted(t, Open(t, dir, o))
 	o.Devices = 2
 	got, now := predicted(t, Open(t, dir, o))

@@ -10,6 +10,7 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -50,7 +51,7 @@ func TestACustomLossUpdatesLikeTheBuiltInOne(t *testing.T) {
 		b, mask, _ := lossBatch(t, m, o.Temperature)
 		weigh(t, b, o, mask)
 		b.ValueWeight, b.Returns = b.Weight, make([]float32, len(mask))
-		grads[i], _, stats[i] = gradientsOf(t, m.Parts, b, o)
+		grads[i], _, stats[i] = gradientsOf(t, m, b, o)
 	}
 	requireGradients(t, grads[0], grads[1])
 	for what, x := range map[string][2]float64{

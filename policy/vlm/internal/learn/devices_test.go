@@ -10,9 +10,10 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/net"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/tree"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
@@ -21,7 +22,7 @@ var deviceOptions = map[string]Options{
 	"critic and reference": {Critic: learn.SeparateCritic, Reference: true},
 	"adapters":             {Critic: learn.SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
 	"frozen tower": {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true,
-		Keep: net.KeepInputs},
+		Recompute: vlm.RecomputeBlocks},
 	"rows":                 {MicroRows: 1},
 	"delta nets":           {Critic: learn.SeparateCritic},
 	"delta nets, adapters": {Critic: learn.SeparateCritic, LoRA: &LoRA{Rank: 2, Alpha: 4}}, // with ranks only
@@ -72,15 +73,15 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 func TestAnyDivisionOfAStepIsTheWholeStep(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	plain := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	b := playedBatch(t, plain.Parts)
+	b := playedBatch(t, plain)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1,
 		ValueCoef: 0.5}
-	actor, critic, stats := gradientsOf(t, plain.Parts, b, aim)
+	actor, critic, stats := gradientsOf(t, plain, b, aim)
 	for parts, o := range map[int]Options{8: {Devices: 4}, 2: {Devices: 2, PartPerDevice: true}} {
 		o.Critic = learn.SeparateCritic
 		m := Open(t, dir, o)
 		require.Equal(t, parts, m.Sets.Parts)
-		gotActor, gotCritic, got := gradientsOf(t, m.Parts, b, aim)
+		gotActor, gotCritic, got := gradientsOf(t, m, b, aim)
 		requireGradients(t, actor, gotActor)
 		requireGradients(t, critic, gotCritic)
 		require.InEpsilon(t, stats.GradNorm, got.GradNorm, 1e-4)

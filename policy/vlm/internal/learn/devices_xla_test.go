@@ -9,6 +9,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 

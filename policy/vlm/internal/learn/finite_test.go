@@ -14,6 +14,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/net"
 	. "vagen/policy/vlm/internal/vlmtest"
 )

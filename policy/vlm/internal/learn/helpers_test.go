@@ -13,8 +13,10 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/learn"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/nodes"
+	"vagen/policy/vlm/internal/opened"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -25,10 +27,9 @@ func lead(t testing.TB, dir string, o Options, count int) (*Model, []*Rank) {
 		return Open(t, dir, o), nil
 	}
 	leader := o
-	var out []*Rank
-	leader.World, out = Ranks(t, count, func(ctx context.Context, w mpi.World) (map[string]string, error) {
+	world, out := Ranks(t, count, func(ctx context.Context, w mpi.World) (map[string]string, error) {
 		theirs := o
-		theirs.World = w
+		opened.InWorld(&theirs, w)
 		m, err := TryOpen(ctx, dir, theirs)
 		if err != nil {
 			return nil, err
@@ -39,6 +40,7 @@ func lead(t testing.TB, dir string, o Options, count int) (*Model, []*Rank) {
 		}
 		return Digests(m.Sets)
 	})
+	opened.InWorld(&leader, world)
 	return Open(t, dir, leader), out
 }
 
@@ -91,7 +93,7 @@ var still = policy.Optimizer{Epsilon: 1}
 // gradientsOf returns the gradients of the policy, and of a separate critic; nil
 // where there is none.
 func gradientsOf(
-	t testing.TB, p Parts, b *policy.Batch, o policy.Objective,
+	t testing.TB, p *Model, b *policy.Batch, o policy.Objective,
 ) (actor, critic map[string][]float32, stats policy.Stats) {
 	t.Helper()
 	stats, err := p.Update(t.Context(), b, o, still)
@@ -108,7 +110,7 @@ func gradientsOf(
 
 // playedBatch is a batch for every loss: random advantages, old log-probs and
 // values near those of the model, and a reference further away.
-func playedBatch(t testing.TB, p Parts) *policy.Batch {
+func playedBatch(t testing.TB, p *Model) *policy.Batch {
 	t.Helper()
 	rows, want := p.FourRows(t)
 	what := policy.ScoreRequest{LogProbs: true, Values: p.Sets.CriticOptions.Kind != learn.NoCritic}

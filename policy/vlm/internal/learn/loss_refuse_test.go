@@ -12,6 +12,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 

@@ -11,6 +11,7 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/net"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
@@ -72,8 +73,8 @@ func TestSharedPromptsChangeNoNumber(t *testing.T) {
 		b.OldLogProbs, b.Reference = expected["log-probs"], slices.Clone(expected["reference"])
 		objective := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2,
 			ValueCoef: 0.5}
-		actor, critic, _ := gradientsOf(t, apart.Parts, b, objective)
-		a, c, _ := gradientsOf(t, shared.Parts, b, objective)
+		actor, critic, _ := gradientsOf(t, apart, b, objective)
+		a, c, _ := gradientsOf(t, shared, b, objective)
 		requireGradients(t, actor, a)
 		requireGradients(t, critic, c)
 	}
@@ -90,7 +91,7 @@ func TestSharedPromptsGiveTheSameBytesOnAnyNumberOfDevices(t *testing.T) {
 	for _, o.Devices = range []int{1, 2} {
 		m := Open(t, dir, o)
 		require.Less(t, 4*positions(t, m, b), 3*positions(t, apart, b))
-		actor, critic, _ := gradientsOf(t, m.Parts, b, objective)
+		actor, critic, _ := gradientsOf(t, m, b, objective)
 		got := [2]map[string][]float32{actor, critic}
 		if o.Devices > 1 {
 			require.Equal(t, want, got)

@@ -7,10 +7,10 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/net"
-	. "vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/modeltest"
 )
 
 // Prepare compiles exactly the executables that a step runs: one with a wrong shape would
@@ -20,8 +20,8 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 		"all":                {},
 		"several chunks":     {HeadTokens: 16},
 		"several packs":      {MicroTokens: 32},
-		"blocks again":       {Keep: net.KeepInputs},
-		"attention again":    {Keep: net.KeepMost},
+		"blocks again":       {Recompute: vlm.RecomputeBlocks},
+		"attention again":    {Recompute: vlm.RecomputeAttention},
 		"bfloat16":           {BFloat16: true},
 		"shared critic":      {Critic: learn.SharedCritic},
 		"separate critic":    {Critic: learn.SeparateCritic},
@@ -39,7 +39,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 		}
 		for _, family := range families {
 			m := New(t, family, o)
-			b := playedBatch(t, m.Parts)
+			b := playedBatch(t, m)
 			aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 			if m.Sets.CriticOptions.Kind != learn.NoCritic {
 				aim.ValueCoef, aim.ValueClip = 0.5, 0.2
@@ -53,7 +53,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 	}
 
 	m := New(t, model.Qwen25VL, Options{})
-	b := playedBatch(t, m.Parts)
+	b := playedBatch(t, m)
 	packs, err := m.Sets.Packer(m.Net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
 	require.NoError(t, err)
 	for range 2 {

@@ -8,6 +8,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 

@@ -9,16 +9,18 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
 	m.Train(t, 1)
-	good := playedBatch(t, m.Parts)
+	good := playedBatch(t, m)
 	before := m.Saved(t)
 	var b policy.Batch
 	var o policy.Objective
@@ -74,9 +76,9 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 }
 
 func TestCriticOnlyNeedsASeparateCritic(t *testing.T) {
-	for _, c := range []string{learn.NoCritic, learn.SharedCritic} {
+	for _, c := range []vlm.Critic{learn.NoCritic, learn.SharedCritic} {
 		m := New(t, model.Qwen2, Options{Critic: c})
-		b := playedBatch(t, m.Parts)
+		b := playedBatch(t, m)
 		_, err := m.Update(t.Context(), b, policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1},
 			policy.DefaultOptimizer())
 		require.ErrorIs(t, err, backend.ErrOption)

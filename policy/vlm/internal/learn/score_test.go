@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -124,7 +126,7 @@ func TestNewCriticsStartFromThePolicy(t *testing.T) {
 	RequireNear(t, separate, values(Options{Critic: learn.SharedCritic, Seed: 4}), Drift,
 		"a head of the same seed on the same trunk")
 	require.NotEqual(t, separate, values(Options{Critic: learn.SeparateCritic, Seed: 5}))
-	for _, c := range []string{learn.SeparateCritic, learn.SharedCritic} {
+	for _, c := range []vlm.Critic{learn.SeparateCritic, learn.SharedCritic} {
 		require.Equal(t, make([]float32, len(separate)), values(Options{Critic: c, ZeroValueHead: true}))
 	}
 }
@@ -220,7 +222,7 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 // TestRowsFitThePolicyAndItsTeacher: the teacher reads the policy's packs.
 func TestRowsFitThePolicyAndItsTeacher(t *testing.T) {
 	teacher := Folder(t, model.Qwen35Text, map[string]any{"max_position_embeddings": 4})
-	m := New(t, model.Qwen35Text, Options{Reference: true, TeacherDir: teacher})
+	m := New(t, model.Qwen35Text, Options{Reference: true, ReferencePath: teacher})
 	rows, want := &policy.Rows{Offsets: []int{0, 5, 6}, Tokens: []int32{3, 4, 5, 6, 7, 8}}, Trues(6)
 	_, err := m.Score(t.Context(), rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
@@ -228,7 +230,7 @@ func TestRowsFitThePolicyAndItsTeacher(t *testing.T) {
 	require.ErrorContains(t, err, "row 0 has 5 tokens, the reference policy allows 4")
 
 	wide := Folder(t, model.Qwen35Text, map[string]any{"vocab_size": 280})
-	m = Open(t, wide, Options{Reference: true, TeacherDir: Folder(t, model.Qwen35Text, nil)})
+	m = Open(t, wide, Options{Reference: true, ReferencePath: Folder(t, model.Qwen35Text, nil)})
 	rows.Tokens[5] = 275
 	_, err = m.Score(t.Context(), rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
@@ -236,10 +238,10 @@ func TestRowsFitThePolicyAndItsTeacher(t *testing.T) {
 	require.ErrorContains(t, err, "row 1: token 0 has id 275, the reference policy has ids below 272")
 
 	full := Folder(t, model.Qwen35Text, map[string]any{"full_attention_interval": 1})
-	o := Options{Reference: true, TeacherDir: full, SharePrefix: true}
+	o := Options{Reference: true, ReferencePath: full, SharePrefix: true}
 	m = Open(t, full, o)
 	require.True(t, m.Sets.Packer(m.Net).Share)
-	o.TeacherDir = teacher
+	o.ReferencePath = teacher
 	m = Open(t, full, o)
 	require.False(t, m.Sets.Packer(m.Net).Share, "layers of the teacher keep a state")
 }

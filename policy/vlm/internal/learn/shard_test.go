@@ -6,9 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/net"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -30,7 +31,7 @@ func TestWhereWeightsAreChangesNoBytes(t *testing.T) {
 	for name, o := range map[string]Options{
 		"critic and reference": critic, "in host memory": offloaded(critic), "adapters": adapters,
 		"frozen tower": {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true,
-			Keep: net.KeepInputs},
+			Recompute: vlm.RecomputeBlocks},
 		"a part of work for each device": {PartPerDevice: true},
 	} {
 		o.Devices = 4

@@ -15,6 +15,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/peft"
 	. "vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
@@ -74,11 +75,11 @@ func TestSharingTheBaseChangesNoNumber(t *testing.T) {
 	require.False(t, own.Sets.Critic.OnBase())
 	require.Greater(t, held(own), held(shared))
 
-	b := playedBatch(t, shared.Parts)
+	b := playedBatch(t, shared)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 0.7,
 		ValueClip: 0.3, KL: "k3", KLCoef: 0.1}
-	a1, c1, _ := gradientsOf(t, shared.Parts, b, aim)
-	a2, c2, _ := gradientsOf(t, own.Parts, b, aim)
+	a1, c1, _ := gradientsOf(t, shared, b, aim)
+	a2, c2, _ := gradientsOf(t, own, b, aim)
 	require.Equal(t, a2, a1)
 	require.Equal(t, c2, c1)
 	require.Contains(t, sortedNames(c1), "score.weight")

@@ -10,6 +10,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -45,7 +46,7 @@ func TestEchoedTokensLearnLikeImitatedOnes(t *testing.T) {
 		if o.Imitate {
 			b.Weight = []float32{0, 0.5, 0.25, 0.5, 0.125}
 		}
-		grads[i], _, _ = gradientsOf(t, Open(t, dir, Options{}).Parts, b, o)
+		grads[i], _, _ = gradientsOf(t, Open(t, dir, Options{}), b, o)
 	}
 	requireGradients(t, grads[1], grads[0])
 }

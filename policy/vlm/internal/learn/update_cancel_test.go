@@ -11,6 +11,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/net"
 	. "vagen/policy/vlm/internal/vlmtest"
 )

@@ -9,9 +9,10 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/net"
+	. "vagen/policy/vlm/internal/modeltest"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -20,13 +21,13 @@ import (
 func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	b := playedBatch(t, m.Parts)
+	b := playedBatch(t, m)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.PPO{Low: 0.2, High: 0.3, Dual: 3, Clamp: true}, EntropyCoef: 0.1,
 		KL: "k3", KLCoef: 0.2, ValueCoef: 0.5, ValueClip: 0.2}
-	actor, critic, stats := gradientsOf(t, m.Parts, b, o)
+	actor, critic, stats := gradientsOf(t, m, b, o)
 	check := func(what string, m *Model, b *policy.Batch) {
 		t.Helper()
-		a, c, s := gradientsOf(t, m.Parts, b, o)
+		a, c, s := gradientsOf(t, m, b, o)
 		requireGradients(t, actor, a)
 		requireGradients(t, critic, c)
 		for name, pair := range map[string][2]float64{
@@ -45,8 +46,8 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	}
 	m.Sets.Batching.HeadTokens = 3
 	check("three logits at a time", m, b)
-	for _, keep := range []net.KeepMode{net.KeepMost, net.KeepInputs} {
-		check(fmt.Sprint("keep mode ", keep), Open(t, dir, Options{Critic: learn.SeparateCritic, Keep: keep,
+	for _, keep := range []vlm.Recompute{vlm.RecomputeAttention, vlm.RecomputeBlocks} {
+		check(fmt.Sprint("keep mode ", keep), Open(t, dir, Options{Critic: learn.SeparateCritic, Recompute: keep,
 			MicroTokens: 64}), b)
 	}
 	rows, place := pick(b.Rows, 2, 0, 3, 1)
@@ -68,10 +69,10 @@ func TestRecomputingChangesNoGradient(t *testing.T) {
 	dir := Folder(t, model.Qwen35, nil)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 	m := Open(t, dir, Options{})
-	b := playedBatch(t, m.Parts)
-	want, _, _ := gradientsOf(t, m.Parts, b, o)
-	for _, keep := range []net.KeepMode{net.KeepMost, net.KeepInputs} {
-		got, _, _ := gradientsOf(t, Open(t, dir, Options{Keep: keep}).Parts, b, o)
+	b := playedBatch(t, m)
+	want, _, _ := gradientsOf(t, m, b, o)
+	for _, keep := range []vlm.Recompute{vlm.RecomputeAttention, vlm.RecomputeBlocks} {
+		got, _, _ := gradientsOf(t, Open(t, dir, Options{Recompute: keep}), b, o)
 		requireGradients(t, want, got)
 	}
 }
@@ -80,10 +81,10 @@ func TestRecomputingChangesNoGradient(t *testing.T) {
 func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	dir := Folder(t, model.Qwen3, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	b := playedBatch(t, m.Parts)
+	b := playedBatch(t, m)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2,
 		ValueCoef: 0.5}
-	actor, critic, whole := gradientsOf(t, m.Parts, b, o)
+	actor, critic, whole := gradientsOf(t, m, b, o)
 	parts := Open(t, dir, Options{Critic: learn.SeparateCritic})
 	for row := range b.Len() {
 		part := *b
@@ -121,14 +122,14 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 // value's on the same weights.
 func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SharedCritic})
-	b := playedBatch(t, m.Parts)
+	b := playedBatch(t, m)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-	alone, _, _ := gradientsOf(t, m.Parts, b, o)
+	alone, _, _ := gradientsOf(t, m, b, o)
 	require.Zero(t, Largest(alone["score.weight"]))
 	o.ValueCoef = 1
-	one, _, _ := gradientsOf(t, m.Parts, b, o)
+	one, _, _ := gradientsOf(t, m, b, o)
 	o.ValueCoef = 3
-	three, _, s := gradientsOf(t, m.Parts, b, o)
+	three, _, s := gradientsOf(t, m, b, o)
 	require.Positive(t, s.ValueLoss)
 	require.Zero(t, s.CriticNorm, "it has no weights of its own")
 	want := map[string][]float32{}
@@ -143,7 +144,7 @@ func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
 
 func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
-	b := playedBatch(t, m.Parts)
+	b := playedBatch(t, m)
 	opt := policy.DefaultOptimizer()
 	opt.CriticRate = 1e-2
 	before := Read(t, m.Sets.Actor.Weights)
@@ -168,7 +169,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 // derivatives by value, which the objective has for Score's values.
 func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 	m := New(t, model.Qwen2, Options{Critic: learn.SeparateCritic})
-	b := playedBatch(t, m.Parts)
+	b := playedBatch(t, m)
 	mask := learn.NonZero(len(b.Tokens), b.ValueWeight)
 	s := scored(t, m, &b.Rows, mask, policy.ScoreRequest{Values: true})
 	weights, err := loss.Aggregation{Mode: loss.TokenMean}.Weights(nil, b.Offsets, mask)
@@ -178,7 +179,7 @@ func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 	}
 	o := policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1, ValueClip: 0.3}
 	e, want := plain(t, b, o, s)
-	_, clipped, stats := gradientsOf(t, m.Parts, b, o)
+	_, clipped, stats := gradientsOf(t, m, b, o)
 	require.InDelta(t, want.ValueLoss, stats.ValueLoss, 1e-5*want.ValueLoss)
 	require.InDelta(t, want.ValueClip, stats.ValueClip, 1e-6)
 	require.Positive(t, stats.ValueClip)
@@ -190,13 +191,13 @@ func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 		}
 	}
 	o.ValueClip = 0
-	_, unclipped, _ := gradientsOf(t, m.Parts, b, o)
+	_, unclipped, _ := gradientsOf(t, m, b, o)
 	requireGradients(t, unclipped, clipped)
 }
 
 func TestSkippedStepsChangeNothing(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
-	b := playedBatch(t, m.Parts)
+	b := playedBatch(t, m)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate = 1e-2, 1e-2
@@ -249,9 +250,9 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 
 func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	m := New(t, model.Qwen2, Options{})
-	b := playedBatch(t, m.Parts)
+	b := playedBatch(t, m)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-	free, _, s := gradientsOf(t, m.Parts, b, o)
+	free, _, s := gradientsOf(t, m, b, o)
 	clip := still
 	clip.GradClip = s.GradNorm / 4
 	after := update(t, m, b, o, clip)

@@ -20,6 +20,7 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/plan"
@@ -102,7 +103,7 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 	}
 	o := c.options
 	if o.Backend == "" {
-		o.Backend = vlmtest.Backend()
+		o.Backend = devicetest.Backend()
 	}
 	m, err := vlm.Open(t.Context(), dir, o)
 	require.NoError(t, err)

@@ -10,7 +10,9 @@ import (
 	"vagen/internal/golden"
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/learn"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
 	. "vagen/policy/vlm/internal/vlmtest"
@@ -24,7 +26,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 	eachRecorded(t, func(r *recordedModel) {
 		dir := filepath.Join(r.dir, "lora")
 		base, _ := r.checkpoint()
-		m, err := TryOpen(r.t.Context(), base, Options{Backend: Backend(), MicroTokens: goldenTokens, HeadTokens: 512,
+		m, err := TryOpen(r.t.Context(), base, Options{Backend: devicetest.Backend(), MicroTokens: goldenTokens, HeadTokens: 512,
 			Adapter: dir, Reference: true})
 		require.NoError(r.t, err)
 		defer m.Close()
@@ -47,7 +49,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 		out := r.t.TempDir()
 		require.NoError(r.t, m.Sets.Actor.SaveModel(r.t.Context(), m.Sets.Dir, filepath.Join(out, "merged"), false))
 		plain, err := TryOpen(r.t.Context(), filepath.Join(out, "merged"),
-			Options{Backend: Backend(), MicroTokens: goldenTokens, HeadTokens: 512})
+			Options{Backend: devicetest.Backend(), MicroTokens: goldenTokens, HeadTokens: 512})
 		require.NoError(r.t, err)
 		defer plain.Close()
 		merged := r.scoreAll(plain, policy.ScoreRequest{LogProbs: true})

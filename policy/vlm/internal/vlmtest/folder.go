@@ -1,6 +1,5 @@
-// Package vlmtest has what tests of the parts of package vlm share: folders of tiny models, the parts opened
-// together without package vlm, recorded conversations, and the executables of a test process, which are compiled
-// once.
+// Package vlmtest has what tests of the parts of package vlm share: folders of tiny models, models with their parts,
+// recorded conversations, and the executables of a test process, which are compiled once.
 package vlmtest
 
 import (

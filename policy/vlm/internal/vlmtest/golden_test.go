@@ -14,8 +14,11 @@ import (
 	"vagen/internal/golden"
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm"
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
+	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/net"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
@@ -58,7 +61,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 	t.Parallel()
 	eachRecorded(t, func(r *recordedModel) {
 		policyDir, criticDir := r.checkpoint()
-		o := Options{Backend: Backend(), MicroTokens: goldenTokens, HeadTokens: 512}
+		o := Options{Backend: devicetest.Backend(), MicroTokens: goldenTokens, HeadTokens: 512}
 		if r.Critic {
 			o.Critic, o.CriticPath = learn.SeparateCritic, criticDir
 		}
@@ -86,10 +89,10 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 		switch { // each mode for one model; package learn compares the modes
 		case grads == nil:
 		case r.Critic: // with pictures
-			o.Keep = net.KeepMost
+			o.Recompute = vlm.RecomputeAttention
 			r.compareRecompute(policyDir, o, grads)
 		case r.spec.Text.Linear != nil && r.spec.Vision == nil: // with states
-			o.Keep = net.KeepInputs
+			o.Recompute = vlm.RecomputeBlocks
 			r.compareRecompute(policyDir, o, grads)
 		}
 	})

@@ -27,7 +27,7 @@ import (
 )
 
 // Imitate runs one step of imitation.
-func (p Parts) Imitate(t testing.TB, rows policy.Rows, want []bool, rate float64) policy.Stats {
+func (p *Model) Imitate(t testing.TB, rows policy.Rows, want []bool, rate float64) policy.Stats {
 	t.Helper()
 	opt := policy.DefaultOptimizer()
 	opt.Rate = rate
@@ -87,7 +87,7 @@ func digestOf(all ...*weights.Tensors) (string, error) {
 }
 
 // StateOf digests weights and moments. It also checks that all devices have the same weights.
-func (p Parts) StateOf(t testing.TB) map[string]string {
+func (p *Model) StateOf(t testing.TB) map[string]string {
 	t.Helper()
 	out, err := Digests(p.Sets)
 	require.NoError(t, err)

@@ -11,16 +11,7 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/net"
-	"vagen/policy/vlm/internal/peft"
 )
-
-// LoRA are settings of adapters.
-type LoRA = peft.Config
-
-// Adapters are on maps of every kind, in the vision tower too.
-func Adapters() *LoRA {
-	return &LoRA{Rank: 3, Alpha: 6, Targets: []string{"q_proj", "v_proj", "o_proj", "up_proj", "down_proj"}}
-}
 
 // Asks are four prompts: short, long, with an image, with two.
 func Asks() []policy.Prompt {
@@ -85,7 +76,7 @@ func PlayOn(t testing.TB, m policy.Policy, images bool, o policy.Sampling) Stori
 }
 
 // Train takes n steps with policy, critic and all terms.
-func (p Parts) Train(t testing.TB, n int) {
+func (p *Model) Train(t testing.TB, n int) {
 	t.Helper()
 	rows, want := p.FourRows(t)
 	b := &policy.Batch{Rows: rows, Weight: Evenly(want), Advantages: make([]float32, len(want)),

@@ -110,7 +110,7 @@ func (s Stories) Rows(keys []uint64) (rows policy.Rows, written []bool, logProbs
 
 // FourRows are rows of different lengths in random tokens, three of them with
 // images of different sizes; every token after the first counts.
-func (p Parts) FourRows(t testing.TB) (policy.Rows, []bool) {
+func (p *Model) FourRows(t testing.TB) (policy.Rows, []bool) {
 	t.Helper()
 	x := p.Text
 	r := rand.New(rand.NewPCG(5, 5))
