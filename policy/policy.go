@@ -118,7 +118,7 @@ func (u *Usage) Add(v Usage) {
 var ErrNoRoom = errors.New("no room for another response")
 
 // ErrMessages means that a model cannot read messages: their text has a placeholder of images or their order does not
-// fit the chat template, or the model reads no images, or none of that size.
+// fit the chat template, or the model reads no images, or none of that size, or a service refuses them.
 var ErrMessages = errors.New("the model cannot read the messages")
 
 // Image is an image as a policy stores it between generation and training.

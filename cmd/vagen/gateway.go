@@ -71,6 +71,7 @@ func (g *gatewayOptions) flags(f *flag.FlagSet) {
 	f.IntVar(&g.player.MaxTurns, "max-turns", 100, "maximum answers of an episode")
 	s := &g.player.Sampling
 	f.IntVar(&s.MaxTokens, "max-tokens", 1024, "maximum tokens of an answer")
+	f.IntVar(&g.player.Budget.Response, "max-length", 0, "maximum tokens of a row; 0 is what the model reads")
 	f.Float64Var(&s.Temperature, "temperature", 1, "divides the logits; what clients ask for is counted, not honoured")
 	f.Float64Var(&s.TopP, "top-p", 1, "keep the smallest set of tokens with this probability")
 	f.Uint64Var(&g.seed, "seed", 0, "seed of sampling")
@@ -91,6 +92,8 @@ func (g *gatewayOptions) check(c *cli.Call) error {
 	case g.open < 1 || g.perFile < 1 || g.player.MaxTurns < 1 || g.player.Sampling.MaxTokens < 1:
 		return cli.Usagef("--episodes is %d, --per-file %d, --max-turns %d and --max-tokens %d; all must be positive",
 			g.open, g.perFile, g.player.MaxTurns, g.player.Sampling.MaxTokens)
+	case g.player.Budget.Response < 0:
+		return cli.Usagef("--max-length is %d, must not be negative", g.player.Budget.Response)
 	case g.idle < 0 || g.player.EpisodeTimeout < 0 || g.drain < 0:
 		return cli.Usagef("--idle-timeout is %v, --episode-timeout %v and --drain-timeout %v, must not be negative", g.idle,
 			g.player.EpisodeTimeout, g.drain)

@@ -60,6 +60,7 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 	t.Setenv("GATEWAY_TOKEN", "secret-token")
 	url, stop := launchService(t, "gateway", "--addr", "127.0.0.1:0", "--model", model, "--backend", "go", "--out", out,
 		"--episodes", "2", "--per-file", "1", "--max-tokens", "4", "--drain-timeout", "1ms", "--token-env", "GATEWAY_TOKEN",
+		"--max-length", "100",
 		"--log", "debug", `reward_command=[sh, -c, 'echo "{\"reward\": ${GATEWAY_TOKEN:-0.5}}"']`)
 	code, _ := ask(t, url+"/episodes", "", "")
 	require.Equal(t, 401, code)
@@ -71,6 +72,10 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 		keys = append(keys, key)
 		code, a = ask(t, e["base_url"].(string)+"/chat/completions", key, hello)
 		require.Equal(t, 200, code, "%v", a)
+		code, a = ask(t, e["base_url"].(string)+"/chat/completions", key, strings.Replace(hello, "hello",
+			strings.Repeat("hello ", 100), 1))
+		require.Equal(t, 400, code, "%v", a)
+		require.Equal(t, "context_length_exceeded", a["error"].(map[string]any)["code"])
 		if i < 2 {
 			code, _ = ask(t, e["url"].(string)+"/finish", key, `{}`)
 			require.Equal(t, 200, code)
@@ -108,6 +113,7 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 		`option "constraints"`:                           "--model m --out " + out + " constraints=maybe",
 		"--episodes is 0":                                "--model m --out o --episodes 0",
 		"--episode-timeout -1s":                          "--model m --out o --episode-timeout -1s",
+		"--max-length is -1":                             "--model m --out o --max-length -1",
 		"temperature is NaN, must be":                    "--model m --out o --temperature NaN",
 		"top-p is 1.5, must be":                          "--model m --out o --top-p 1.5",
 		"--engine-kind is set, but there is no --engine": "--model m --out o --engine-kind sglang",

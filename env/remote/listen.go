@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -42,13 +41,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			ln.Addr(), ErrKeyNeeded)
 		return errors.Join(err, ln.Close(), s.Close(ctx))
 	}
-	h := &http.Server{
-		Handler:           announceIdle(s),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
+	h := origin.Server(announceIdle(s), s.log)
 	failed := make(chan error, 1)
 	go func() { failed <- h.Serve(ln) }()
 	s.log.Info("serving environments", "address", ln.Addr().String(), "lite", s.o.Lite != nil, "legacy", s.o.Legacy != nil,
@@ -74,13 +67,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return errors.Join(err, down, <-closing)
 }
 
-// idleTimeout is how long Serve keeps an idle connection.
-const idleTimeout = 2 * time.Minute
-
 // announceIdle adds the header Keep-Alive, so that clients need not close idle connections
 // earlier than necessary.
 func announceIdle(h http.Handler) http.Handler {
-	value := []string{fmt.Sprintf("timeout=%d", idleTimeout/time.Second)}
+	value := []string{fmt.Sprintf("timeout=%d", origin.IdleTimeout/time.Second)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 1 {
 			w.Header()["Keep-Alive"] = value

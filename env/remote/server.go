@@ -3,8 +3,6 @@ package remote
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +14,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/clock"
+	"vagen/internal/origin"
 	"vagen/internal/silent"
 	"vagen/internal/slots"
 	"vagen/internal/unmade"
@@ -31,9 +30,8 @@ import (
 type Server struct {
 	o       ServerOptions
 	log     *slog.Logger
-	key     [sha256.Size]byte // of the API key
-	slots   chan struct{}     // nil without a limit
-	bodies  slots.Slots       // of large requests
+	slots   chan struct{} // nil without a limit
+	bodies  slots.Slots   // of large requests
 	quota   *quota
 	lite    *sessions
 	legacy  *sessions
@@ -58,7 +56,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, log: silent.Log(o.Log), key: sha256.Sum256([]byte(o.APIKey)), quota: &quota{limit: o.MaxSessions},
+	s := &Server{o: o, log: silent.Log(o.Log), quota: &quota{limit: o.MaxSessions},
 		metrics: newCounters(), stop: make(chan struct{}), bodies: slots.ForBodies()}
 	if o.MaxInFlight > 0 {
 		s.slots = make(chan struct{}, o.MaxInFlight)
@@ -84,8 +82,7 @@ func (s *Server) authorized(r *http.Request) bool {
 	if !ok {
 		_, secret, _ = r.BasicAuth()
 	}
-	hash := sha256.Sum256([]byte(cmp.Or(r.URL.Query().Get("token"), r.Header.Get("X-API-Key"), secret)))
-	return subtle.ConstantTimeCompare(hash[:], s.key[:]) == 1
+	return origin.SameKey(cmp.Or(r.URL.Query().Get("token"), r.Header.Get("X-API-Key"), secret), s.o.APIKey)
 }
 
 // sweeper closes idle sessions periodically.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"io"
 	"net/http"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 	"vagen/internal/retry"
+	"vagen/internal/transport"
 )
 
 // scores holds the similarity of two pictures by each measure, or the weights of the
@@ -123,19 +123,9 @@ func (s *HTTPScorer) ask(ctx context.Context, body []byte) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
-	if err != nil {
-		return 0, false, 0, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := origin.Client(origin.Stay, s.Transport).Do(request)
+	response, raw, err := transport.Post(ctx, origin.Client(origin.Stay, s.Transport), s.URL, body, maxAnswer)
 	if err != nil {
 		return 0, !origin.Refused(err), 0, err
-	}
-	defer response.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return 0, true, 0, err
 	}
 	if response.StatusCode != http.StatusOK {
 		temporary = response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500

@@ -1,5 +1,5 @@
 // Package origin keeps credentials of one service from being sent to others. An origin
-// is scheme, host and port, as in RFC 6454. All HTTP clients of the module are built here.
+// is scheme, host and port, as in RFC 6454. All HTTP clients and servers of the module are built here.
 package origin
 
 import (

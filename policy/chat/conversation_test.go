@@ -61,6 +61,7 @@ func TestBadMessagesAffectOnlyTheirConversation(t *testing.T) {
 		"image 0: the image is empty", "image 0: the image is empty",
 		"image 0: the image cannot be read: ", "image 0: the image cannot be read: "} {
 		require.ErrorContains(t, out[i].Err, fmt.Sprintf("chat: conversation %d: message 0: %s", i+1, want))
+		require.ErrorIs(t, out[i].Err, policy.ErrMessages)
 	}
 	require.Equal(t, "ok", out[6].Text)
 	require.Len(t, m.chats, 1)

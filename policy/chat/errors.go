@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vagen/internal/transport"
+	"vagen/policy"
 )
 
 // Errors that concern every conversation. The call returns them.
@@ -72,6 +73,11 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Is says that a request that the service refuses to answer is policy.ErrMessages: another one may be answered.
+func (e *Error) Is(target error) bool {
+	return target == policy.ErrMessages && (errors.Is(e.Err, ErrRequest) || errors.Is(e.Err, ErrRefused))
+}
 
 // noAnswer is the error of an attempt that exceeded its time limit. Its method Timeout is
 // that of net.Error.

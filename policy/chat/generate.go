@@ -104,7 +104,7 @@ func (m *Model) run(ctx context.Context, jobs []*job, s policy.Sampling) error {
 	var wg sync.WaitGroup
 	for _, j := range jobs {
 		if err := m.prepare(j, s); err != nil {
-			j.err = fmt.Errorf("chat: conversation %d: %w", j.prompt.Conversation, err)
+			j.err = fmt.Errorf("chat: conversation %d: %w: %w", j.prompt.Conversation, err, policy.ErrMessages)
 			m.ledger.failed()
 			continue
 		}
@@ -189,7 +189,7 @@ func (m *Model) complete(j *job) policy.Completion {
 	case a.stop == policy.StopFilter && strings.TrimSpace(a.text) == "":
 		return policy.Completion{
 			Stop: policy.StopFilter,
-			Err: fmt.Errorf("chat: conversation %d: %w: %s", j.prompt.Conversation, ErrRefused,
+			Err: fmt.Errorf("chat: conversation %d: %w: %w: %s", j.prompt.Conversation, policy.ErrMessages, ErrRefused,
 				transport.Clip(m.key.hide(a.refusal), 200)),
 		}
 	}

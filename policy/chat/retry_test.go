@@ -227,7 +227,10 @@ func TestRefusedRequestsConcernTheirConversation(t *testing.T) {
 		o := options(t, api, "http://test")
 		o.Transport = tripper(reply(400,
 			`{"error":{"type":"invalid_request_error","message":"messages.0.content.1: the picture cannot be read"}}`))
-		require.ErrorIs(t, one(t, newModel(t, o), prompt(1, user("hi"))).Err, ErrRequest, api)
+		err := one(t, newModel(t, o), prompt(1, user("hi"))).Err
+		require.ErrorIs(t, err, ErrRequest, api)
+		require.ErrorIs(t, err, policy.ErrMessages, "an agent may ask again")
+		require.NotContains(t, err.Error(), policy.ErrMessages.Error())
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"vagen/policy"
 )
 
 // Sentinels for errors that callers distinguish.
@@ -69,6 +71,11 @@ func (e *serverError) Unwrap() []error {
 		return []error{e.kind}
 	}
 	return []error{e.kind, e.cause}
+}
+
+// Is says that a request that a server refuses is policy.ErrMessages: another one may be answered.
+func (e *serverError) Is(target error) bool {
+	return target == policy.ErrMessages && e.kind == ErrRefused
 }
 
 // afterOf returns the delay that a server asks for in an error.

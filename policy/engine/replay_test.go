@@ -138,6 +138,7 @@ func TestRecordedResponsesAreRead(t *testing.T) {
 		cases++
 		if e.Response.Status != 200 {
 			kind := map[int]error{400: ErrRefused, 404: ErrMissing}[e.Response.Status]
+			require.Equal(t, kind == ErrRefused, errors.Is(&serverError{kind: kind}, policy.ErrMessages), "an agent may ask again")
 			require.ErrorIs(t, err, kind, e.file)
 			require.Equal(t, strings.Contains(e.file, "too-long"), errors.Is(err, policy.ErrNoRoom), e.file)
 			continue

@@ -71,10 +71,10 @@ func readCall(body, tools string) (call dialect.Call, ok bool) {
 	if name, parameters, ok := cutTag(body, functionOpen); ok {
 		return dialect.Call{Name: name, Arguments: readParameters(parameters, parameterTypes(tools, name))}, name != ""
 	}
-	var f dialect.Function
-	if json.Unmarshal([]byte(body), &f) == nil {
-		return f.Call(""), f.Name != ""
+	if json.Unmarshal([]byte(body), &call) == nil {
+		return call, call.Name != ""
 	}
+	call = dialect.Call{}
 	if found := callName.FindStringSubmatch(body); found != nil {
 		call.Name, ok = found[1], true
 	}

@@ -189,13 +189,16 @@ func BenchmarkCalls(b *testing.B) {
 				e := made.(player).Episode
 				require.NoError(b, g.add(e))
 				go func() {
-					for e.await(b.Context()) == nil {
+					for {
+						if o, err := made.(player).proceed(b.Context()); err != nil || o.Done {
+							break
+						}
 						e.give(rollout.Reply{Turn: len(e.turns), Text: c.answer})
 					}
 				}()
 				for turn, body := range bodies {
 					w := httptest.NewRecorder()
-					r := httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+"/v1/chat/completions", strings.NewReader(body))
+					r := httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.ID+"/v1/chat/completions", strings.NewReader(body))
 					h.ServeHTTP(w, r)
 					require.Equal(b, 200, w.Code, "%s", w.Body)
 					require.Equal(b, turn == 0, e.turns[turn].parent == e.root, "a call continues its row")

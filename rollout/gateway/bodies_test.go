@@ -17,11 +17,14 @@ import (
 func TestFewLargeBodiesAreInMemory(t *testing.T) {
 	g := unserved(nil)
 	episodes := make([]Episode, slots.LargeBodies+1)
+	for i := range episodes {
+		episodes[i].body = make(slots.Slots, 1)
+	}
 	read := func(e *Episode, size int) error {
 		gone, leave := context.WithCancel(t.Context())
 		leave()
 		r := httptest.NewRequestWithContext(gone, http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", size)))
-		return g.body(e, httptest.NewRecorder(), r, 64<<20, func([]byte) error { return nil })
+		return exchange{r, httptest.NewRecorder(), g, e}.body(64<<20, func([]byte) error { return nil })
 	}
 	var within func(n int)
 	within = func(n int) {
@@ -31,7 +34,7 @@ func TestFewLargeBodiesAreInMemory(t *testing.T) {
 			return
 		}
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", slots.SmallBody+1)))
-		require.NoError(t, g.body(&episodes[n], httptest.NewRecorder(), r, 64<<20, func([]byte) error {
+		require.NoError(t, exchange{r, httptest.NewRecorder(), g, &episodes[n]}.body(64<<20, func([]byte) error {
 			for range 20 { // its next one, which has room by chance otherwise
 				require.Equal(t, errBody, read(&episodes[n], slots.SmallBody+1))
 			}

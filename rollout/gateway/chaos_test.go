@@ -229,7 +229,7 @@ func TestAClientThatReadsNothingCostsOneEpisode(t *testing.T) {
 			defer c.Close()
 			body := `{"stream": true, "messages": [{"role": "user", "content": "long"}]}`
 			fmt.Fprintf(c, "POST /episodes/%s/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"+
-				"Content-Length: %d\r\n\r\n%s", e.id, len(body), body)
+				"Content-Length: %d\r\n\r\n%s", e.ID, len(body), body)
 			for n := 0; n == 0; time.Sleep(time.Millisecond) {
 				e.mu.Lock()
 				n = len(e.turns)
@@ -281,7 +281,7 @@ func (endless) Read(p []byte) (int, error) {
 func TestWhatClientsSendFirst(t *testing.T) {
 	var g *Gateway
 	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
-		at := "/episodes/" + e.id
+		at := "/episodes/" + e.ID
 		for _, c := range []struct {
 			method, path, origin string
 			status               int

@@ -18,8 +18,7 @@ import (
 
 // unserved is a gateway without a server, whose requests a test makes itself.
 func unserved(agent func(context.Context, *Episode) (*Score, error)) *Gateway {
-	return &Gateway{o: Settings{Agent: agent, MaxBody: 64 << 20}, episodes: map[string]*Episode{},
-		keys: map[string]*Episode{}, bodies: slots.ForBodies()}
+	return &Gateway{o: Settings{Agent: agent, MaxBody: 64 << 20}, episodes: map[string]*Episode{}, bodies: slots.ForBodies()}
 }
 
 // ask makes a call and waits for its answer.
@@ -93,7 +92,7 @@ func TestAClientThatLeavesWithItsAnswerHasIt(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
 	send := func() error {
-		return g.send(closing{httptest.NewRecorder(), leave}, r, dialect.Chat, new(dialect.Request), c)
+		return exchange{r, closing{httptest.NewRecorder(), leave}, g, nil}.send(dialect.Chat, dialect.Form{}, c.answer)
 	}
 	require.NoError(t, send())
 	require.ErrorIs(t, send(), context.Canceled)

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"text/scanner"
 
 	"vagen/internal/jsontext"
 	"vagen/rollout/gateway/internal/dialect"
@@ -23,47 +23,36 @@ import (
 //   - several calls come back in turn, each before its result
 //   - an empty answer is dropped
 func echo(a *dialect.Answer, rest []dialect.Message) (behind place, ok bool) {
-	empty := dialect.Plain(a.Text) == "" && len(a.Calls) == 0
 	if len(rest) == 0 || rest[0].Role != dialect.Assistant {
+		empty := dialect.Plain(a.Text) == "" && len(a.Calls) == 0
 		return place{delta: rest, loose: true}, empty && len(rest) > 0
 	}
-	e := rest[0]
-	rest = rest[1:]
-	got := dialect.Plain(e.Text)
-	same := sameText(a, e.Text)
-	switch {
-	case sameCalls(a.Calls, e.Calls):
-		loose := e.Text != a.Text && !(a.Text == "" && strings.TrimSpace(e.Text) == "")
-		return place{delta: rest, loose: loose, named: sameIDs(a.Calls, e.Calls)}, same || len(a.Calls) > 0 && got == ""
-	case len(e.Calls) == 0 && len(a.Calls) > 0:
-		before, calls, ok := written(got)
-		return place{delta: rest, loose: true, named: sameIDs(a.Calls, calls)}, ok && sameText(a, before) &&
-			sameCalls(a.Calls, calls)
-	case len(e.Calls) < len(a.Calls) && (same || got == ""):
-		return inTurn(a, e, rest)
+	text, calls := rest[0].Text, rest[0].Calls
+	behind = place{delta: rest[1:], loose: text != a.Text && (a.Text != "" || strings.TrimSpace(text) != "")}
+	if len(calls) == 0 && len(a.Calls) > 0 {
+		text, calls = written(text)
 	}
-	return place{}, false
+	if n := len(a.Calls) - len(calls); n > 0 {
+		var more []dialect.Call
+		more, behind.delta = inTurn(n, behind.delta)
+		calls, behind.loose = slices.Concat(calls, more), true
+	}
+	behind.named = len(calls) > 0 && slices.EqualFunc(a.Calls, calls, func(x, y dialect.Call) bool { return x.ID == y.ID })
+	dropped := len(calls) > 0 && dialect.Plain(text) == ""
+	return behind, sameCalls(a.Calls, calls) && (dropped || sameText(a, text))
 }
 
-// inTurn recognises calls that come back one after another, each with its results. The results
-// come first behind them, as if all calls had come in one message.
-func inTurn(a *dialect.Answer, e dialect.Message, rest []dialect.Message) (behind place, ok bool) {
-	calls := slices.Clone(e.Calls)
-	var results []dialect.Message
-	for len(calls) < len(a.Calls) {
-		n := 0
-		for n < len(rest) && rest[n].Role == dialect.Tool {
-			n++
+// inTurn returns n or more calls that come back one after another, each behind the results of those before, and what is
+// behind them: the results come first, as if all calls had come in one message. Without such calls it returns none.
+func inTurn(n int, rest []dialect.Message) (calls []dialect.Call, behind []dialect.Message) {
+	for len(calls) < n {
+		k := slices.IndexFunc(rest, func(m dialect.Message) bool { return m.Role != dialect.Tool })
+		if k < 1 || rest[k].Role != dialect.Assistant || len(rest[k].Calls) == 0 || dialect.Plain(rest[k].Text) != "" {
+			return nil, nil
 		}
-		results = append(results, rest[:n]...)
-		if n == 0 || n == len(rest) || rest[n].Role != dialect.Assistant || len(rest[n].Calls) == 0 ||
-			dialect.Plain(rest[n].Text) != "" {
-			return place{}, false
-		}
-		calls, rest = append(calls, rest[n].Calls...), rest[n+1:]
+		behind, calls, rest = append(behind, rest[:k]...), append(calls, rest[k].Calls...), rest[k+1:]
 	}
-	behind = place{delta: slices.Concat(results, rest), loose: true, named: sameIDs(a.Calls, calls)}
-	return behind, sameCalls(a.Calls, calls)
+	return calls, append(behind, rest...)
 }
 
 // sameText compares a text that came back with that of an answer. Some clients put the stop text
@@ -76,10 +65,6 @@ func sameText(a *dialect.Answer, got string) bool {
 	return slices.ContainsFunc(a.Stops, func(stop string) bool {
 		return dialect.Plain(strings.TrimSuffix(got, stop)) == text
 	})
-}
-
-func sameIDs(a, b []dialect.Call) bool {
-	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y dialect.Call) bool { return x.ID == y.ID })
 }
 
 // sameCalls compares calls by name and arguments. Those of the first are as the model wrote them.
@@ -95,67 +80,39 @@ func sameArguments(wrote, got string) bool {
 	if strings.TrimSpace(wrote) == strings.TrimSpace(got) {
 		return true
 	}
-	a, ok := parse(wrote)
-	b, valid := parse(got)
-	o, isObject := b.(map[string]any)
-	switch {
-	case !ok:
-		return isObject
-	case len(o) == 1 && o[dialect.InvalidKey] == wrote: // JSON that is no object, as Anthropic's clients get it
-		return true
+	exact, ok := canonical(wrote, jsontext.Exact)
+	read, valid := canonical(got, jsontext.Exact)
+	if !ok {
+		return strings.HasPrefix(read, "{")
 	}
-	return valid && sameValue(a, b)
+	rounded, _ := canonical(wrote, func(n json.Number) (any, error) { // by clients that read numbers as float64
+		f, err := n.Float64()
+		return f + 0, err // 0 for -0
+	})
+	inside, _ := json.Marshal(map[string]string{dialect.InvalidKey: wrote}) // JSON that is no object, as Anthropic's clients get it
+	return valid && slices.Contains([]string{exact, rounded, string(inside)}, read)
 }
 
-func parse(text string) (any, bool) {
-	asWritten := func(n json.Number) (any, error) { return n, nil }
-	v, err := jsontext.Tree[any](cmp.Or(strings.TrimSpace(text), "{}"), asWritten)
-	return v, err == nil
-}
-
-// sameValue compares decoded JSON. Numbers are equal if their values are.
-func sameValue(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(a, b, sameValue)
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, sameValue)
-	case json.Number:
-		b, ok := b.(json.Number)
-		if !ok || a == b {
-			return ok
-		}
-		x, err1 := a.Float64()
-		y, err2 := b.Float64()
-		if err1 != nil || err2 != nil || x != y {
-			return false
-		}
-		// Integers that one float64 stands for are equal only as clients write them that read numbers as float64.
-		whole := func(n json.Number) bool { return !strings.ContainsAny(n.String(), ".eE") }
-		return !whole(a) || !whole(b) || b.String() == strconv.FormatFloat(x+0, 'f', -1, 64) // +0 also for -0
+// canonical returns JSON with sorted keys and without spaces, whose numbers are what number returns for them.
+func canonical(text string, number func(json.Number) (any, error)) (_ string, ok bool) {
+	v, err := jsontext.Tree[any](cmp.Or(strings.TrimSpace(text), "{}"), number)
+	if err != nil {
+		return "", false
 	}
-	return a == b
+	raw, err := json.Marshal(v)
+	return string(raw), err == nil
 }
 
 // writtenCalls is how smolagents begins the calls in a text.
 const writtenCalls = "Calling tools:\n"
 
 // written reads calls that a client put into the text, as a list in Python's notation.
-func written(text string) (before string, calls []dialect.Call, ok bool) {
+func written(text string) (before string, calls []dialect.Call) {
 	at := strings.LastIndex(text, writtenCalls)
-	if at < 0 {
-		return text, nil, false
+	if at < 0 || json.Unmarshal(fromPython(text[at+len(writtenCalls):]), &calls) != nil {
+		return text, nil
 	}
-	var list []dialect.ToolCall
-	if json.Unmarshal(fromPython(text[at+len(writtenCalls):]), &list) != nil || len(list) == 0 {
-		return text, nil, false
-	}
-	for _, c := range list {
-		calls = append(calls, c.Function.Call(c.ID))
-	}
-	return text[:at], calls, true
+	return text[:at], calls
 }
 
 // python has Python's constants in JSON.
@@ -165,43 +122,28 @@ var python = map[string]string{"True": "true", "False": "false", "None": "null"}
 // gives something that is no JSON.
 func fromPython(text string) []byte {
 	var b bytes.Buffer
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\'' || c == '"':
-			end := i + 1
-			for end < len(text) && text[end] != c {
-				if text[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			s, _ := json.Marshal(unescape(text[i+1:min(end, len(text))], c))
-			b.Write(s)
-			i = end
-		case strings.HasPrefix(text[i:], "True"), strings.HasPrefix(text[i:], "None"):
-			b.WriteString(python[text[i:i+4]])
-			i += 3
-		case strings.HasPrefix(text[i:], "False"):
-			b.WriteString("false")
-			i += 4
-		default:
-			b.WriteByte(c)
+	var s scanner.Scanner
+	s.Init(strings.NewReader(text)).Mode = scanner.ScanIdents | scanner.ScanChars | scanner.ScanStrings
+	s.Error = func(*scanner.Scanner, string) {} // instead of standard error
+	for kind := s.Scan(); kind != scanner.EOF; kind = s.Scan() {
+		word := s.TokenText()
+		if kind == scanner.Char || kind == scanner.String {
+			word = quoted(unescape(word[1:], word[0]))
 		}
+		b.WriteString(cmp.Or(python[word], word))
 	}
 	return b.Bytes()
 }
 
-// unescape decodes the escapes of a Python string.
+// unescape decodes the escapes of a Python string up to its closing quote.
 func unescape(s string, quote byte) string {
 	var b strings.Builder
-	for s != "" {
+	for {
 		r, _, tail, err := strconv.UnquoteChar(s, quote)
 		if err != nil {
-			b.WriteString(s)
-			break
+			return b.String()
 		}
 		b.WriteRune(r)
 		s = tail
 	}
-	return b.String()
 }

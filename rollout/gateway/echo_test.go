@@ -30,8 +30,8 @@ func TestArgumentsAreRecognised(t *testing.T) {
 	}
 	for _, wrote := range []string{`[1]`, `"a"`, `7`, `null`, `{"a"`, " ", "", `{"a":1}`} {
 		a := &dialect.Answer{Calls: []dialect.Call{{Name: "f", Arguments: wrote}}}
-		body := dialect.Messages.Encode(a)
-		q, err := dialect.Messages.Decode([]byte(`{"messages": [` + string(body) + `, {"role": "user", "content": "x"}]}`))
+		body, _ := dialect.Messages.Answer(a)
+		q, err := dialect.Messages.Decode([]byte(`{"messages": [` + string(body[0]) + `, {"role": "user", "content": "x"}]}`))
 		require.Nil(t, err)
 		require.True(t, sameCalls(a.Calls, q.Messages[0].Calls), "%q, %q", wrote, q.Messages[0].Calls)
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ var _ rollout.Caller = player{}
 
 // Errors of episodes.
 var (
-	ErrNoReward = fmt.Errorf("%w: the agent has finished without one", rollout.ErrReward)
-	ErrNoTurns  = errors.New("the agent has finished without an answer that reached it")
+	ErrNoReward = fmt.Errorf("gateway: %w: the agent has finished without one", rollout.ErrReward)
+	ErrNoTurns  = errors.New("gateway: the agent has finished without an answer that reached it")
 	ErrAgent    = errors.New("the agent failed")
 )
 
@@ -49,19 +50,38 @@ func (p player) Begin(ctx context.Context, e *rollout.Episode, by policy.Policy)
 
 // Reset implements env.Env: it waits for the first call of the agent. Begin has received the seed.
 func (p player) Reset(ctx context.Context, _ int64) (env.Observation, error) {
-	if err := p.await(ctx); errors.Is(err, errFinished) {
-		return env.Observation{}, fmt.Errorf("gateway: %w", ErrNoTurns)
-	} else if err != nil {
-		return env.Observation{}, err
+	o, err := p.proceed(ctx)
+	return o.Observation, err
+}
+
+// proceed waits for the next call, which it shows, or for the end, when it scores the episode.
+func (p player) proceed(ctx context.Context) (env.Outcome, error) {
+	// An answer that is being written: the agent may have read it, and have ended, before the writer has recorded that.
+	delivering := func(c *call) bool { return c.waiting > 0 }
+	var failed error
+	finished := false
+	err := p.wait(ctx, func() bool {
+		if !p.ended() {
+			return p.next()
+		}
+		p.shut()
+		failed, finished = p.err, p.err == nil
+		return !finished || !slices.ContainsFunc(p.turns, delivering)
+	})
+	if err = cmp.Or(err, failed); err == nil && finished {
+		err = p.score(ctx)
 	}
-	return p.outcome().Observation, nil
+	if err != nil {
+		return env.Outcome{}, err
+	}
+	return p.outcome(), nil
 }
 
 // Call implements rollout.Caller.
 func (p player) Call() rollout.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := p.current
+	c := p.queue[0]
 	return rollout.Call{After: c.parent.turn, Messages: c.messages, StopStrings: c.stops, Whole: func() []policy.Message {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -74,7 +94,7 @@ func (p player) outcome() env.Outcome {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := env.Outcome{Trajectory: maps.Clone(p.counts)}
-	if p.current == nil {
+	if len(p.queue) == 0 {
 		o.Done, o.Trajectory["success"] = true, 0
 		if o.Success = p.success(); o.Success {
 			o.Trajectory["success"] = 1
@@ -82,7 +102,7 @@ func (p player) outcome() env.Outcome {
 		return o
 	}
 	var lines []string
-	for _, m := range p.current.messages {
+	for _, m := range p.queue[0].messages {
 		lines = append(lines, m.Text)
 		o.Observation.Images = append(o.Observation.Images, m.Images...)
 	}
@@ -98,14 +118,7 @@ func (p player) Step(ctx context.Context, response string) (env.Outcome, error) 
 // Answer implements rollout.Caller.
 func (p player) Answer(ctx context.Context, r rollout.Reply) (env.Outcome, error) {
 	p.give(r)
-	err := p.await(ctx)
-	if errors.Is(err, errFinished) {
-		err = p.score(ctx)
-	}
-	if err != nil {
-		return env.Outcome{}, err
-	}
-	return p.outcome(), nil
+	return p.proceed(ctx)
 }
 
 // Conclude implements rollout.Caller: it discards turns whose response nobody used, and pays the
@@ -113,24 +126,24 @@ func (p player) Answer(ctx context.Context, r rollout.Reply) (env.Outcome, error
 func (p player) Conclude(t *rollout.Trajectory) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for turn, x := range p.rewards {
-		if turn != ofEpisode {
-			t.Turns[turn].Reward = append(t.Turns[turn].Reward, reward.Part{Name: "agent", Value: *x})
+	pay := func(turn int, name string, c *call) {
+		if x := p.rewards[c]; x != nil {
+			t.Turns[turn].Reward = append(t.Turns[turn].Reward, reward.Part{Name: name, Value: *x})
 		}
+	}
+	for turn, c := range p.turns {
+		pay(turn, "agent", c)
 	}
 	drop := p.unused()
 	if err := t.Discard(drop...); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	if len(t.Turns) == 0 {
-		return fmt.Errorf("gateway: %w", ErrNoTurns)
+		return ErrNoTurns
 	}
 	t.Metrics["agent/discarded"] = float64(len(drop))
 	t.Metrics["agent/rows"] = float64(len(t.Rows))
-	if x := p.rewards[ofEpisode]; x != nil {
-		last := &t.Turns[len(t.Turns)-1]
-		last.Reward = append(last.Reward, reward.Part{Name: "episode", Value: *x})
-	}
+	pay(len(t.Turns)-1, "episode", p.root)
 	return nil
 }
 
@@ -146,8 +159,7 @@ func (p player) unused() []int {
 	var drop []int
 	for turn, c := range p.turns {
 		twin := func(o *call) bool { return followed[o] && c.same(o) }
-		paid := p.rewards[turn] != nil
-		if !followed[c] && !paid && (!c.delivered || slices.ContainsFunc(p.turns, twin)) {
+		if !followed[c] && p.rewards[c] == nil && (!c.delivered || slices.ContainsFunc(p.turns, twin)) {
 			drop = append(drop, turn)
 		}
 	}

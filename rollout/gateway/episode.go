@@ -9,11 +9,11 @@ import (
 	"image"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"vagen/env"
+	"vagen/internal/slots"
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/rollout/gateway/internal/dialect"
@@ -21,18 +21,22 @@ import (
 
 // Episode is an episode that an agent plays through a Gateway.
 type Episode struct {
+	ID string `json:"id"`
+	// URL is the episode's address, which clients of Anthropic's protocol get, and BaseURL that for clients of OpenAI's.
+	// Key is its API key.
+	URL     string `json:"url"`
+	BaseURL string `json:"base_url"`
+	Key     string `json:"key"`
 	// Task is what the configuration tells the agent, by name.
-	Task         map[string]any
-	Seed         int64
-	Group, Index int
-	// URL is the episode's address: clients of OpenAI's protocols get URL + "/v1", those of
-	// Anthropic's URL. Key is its API key.
-	URL, Key string
+	Task  map[string]any `json:"task"`
+	Seed  int64          `json:"seed"`
+	Group int            `json:"group"`
+	Index int            `json:"index"` // in the group
 
 	gate    *Gateway // nil before the first episode of an opener's
 	opener  *pool
 	options Options
-	id      string
+	body    slots.Slots        // of a large body
 	stop    context.CancelFunc // ends the agent; nil before it starts
 	running sync.WaitGroup     // the agent
 
@@ -47,13 +51,12 @@ type Episode struct {
 
 // record holds the calls of an episode.
 type record struct {
-	images  map[[32]byte]image.Image
-	pixels  int   // of images
-	root    *call // of the tree of calls
-	queue   []*call
-	current *call
-	turns   []*call
-	items   map[string]*call // by the id of an answer
+	images map[[32]byte]image.Image
+	pixels int     // of images
+	root   *call   // of the tree of calls
+	queue  []*call // the first one is the policy's
+	turns  []*call
+	items  map[string]*call // by the id of an answer
 }
 
 // state says how far an episode is.
@@ -97,7 +100,9 @@ func (e *Episode) ask(r *dialect.Request, marked bool) (*call, error) {
 	shown := func(m dialect.Message) bool { return m.Replaced == dialect.Tools } // with this call or an earlier one
 	c := &call{stops: r.Stop, waiting: 1, done: make(chan struct{})}
 	if i := slices.IndexFunc(ms, shown); i >= 0 && r.Calls {
-		c.tools = ms[i].Text
+		if c.tools = ms[i].Text; c.tools == at.parent.tools {
+			c.tools = at.parent.tools // so that calls share one copy
+		}
 	}
 	if earlier := again(at.twins, c, marked); earlier != nil {
 		e.count("agent/retries")
@@ -136,9 +141,7 @@ func (e *Episode) note(r *dialect.Request, p place) {
 		e.count("agent/overridden")
 	}
 	for _, name := range r.Overridden {
-		if !strings.HasPrefix(name, "tools.") { // the client chooses the rest of these
-			e.count("agent/overridden/" + name)
-		}
+		e.count("agent/overridden/" + name)
 	}
 	if len(r.Constrained) > 0 {
 		e.count("agent/constrained")
@@ -172,39 +175,28 @@ func again(twins []*call, c *call, marked bool) *call {
 	return last
 }
 
-// resolve replaces references to earlier answers by these, and adds the definitions of tools.
+// resolve replaces references by what they stand for, and adds the definitions of tools.
 func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, error) {
-	var out, earlier []dialect.Message
-	var last *call
+	var out []dialect.Message
+	var last *call // of a Reference
 	for _, m := range r.Messages {
-		if m.Role != dialect.Reference {
+		n := e.answer(m.ID)
+		switch {
+		case m.Role != dialect.Reference && m.Role != dialect.Conversation:
 			if last == nil || !partOf(m, last.answer) {
 				out, last = append(out, m), nil
 			}
-			continue
-		}
-		n := e.answer(m.ID)
-		if n == nil {
-			return nil, refusal(m.Text, "%q is no item of this episode", m.ID)
-		}
-		if n != last { // the items of an answer are one message
+		case n == nil:
+			return nil, refusal(m.Text, "%q is no answer of this episode", m.ID)
+		case m.Role == dialect.Conversation:
+			out = append(out, slices.DeleteFunc(n.through(), func(m dialect.Message) bool {
+				return m.Replaced == dialect.Tools && r.Tools != "" || m.Replaced == dialect.Instructions && len(out) > 0
+			})...)
+		case n != last: // the items of an answer are one message
 			out, last = append(out, answered(n.answer)), n
 		}
 	}
-	lead := 0 // instructions that stand for those of the earlier call
-	if r.Previous != "" {
-		n := e.answer(r.Previous)
-		if n == nil {
-			return nil, refusal("previous_response_id", "%q is no answer of this episode", r.Previous)
-		}
-		if out[0].Replaced != "" {
-			lead = 1
-		}
-		earlier = slices.DeleteFunc(n.through(), func(m dialect.Message) bool {
-			return m.Replaced == dialect.Tools && r.Tools != "" || m.Replaced == dialect.Instructions && lead > 0
-		})
-	}
-	return withTools(slices.Concat(out[:lead], earlier, out[lead:]), r.Tools), nil
+	return withTools(out, r.Tools), nil
 }
 
 // partOf reports whether a message repeats calls of an answer: the AI SDK of Vercel refers to a text, and sends the
@@ -239,19 +231,20 @@ func (e *Episode) signal() {
 	}
 }
 
-// next returns the next call that somebody waits for, nil if there is none. The mutex must be held.
-func (e *Episode) next() *call {
+// next drops the calls at the head of the queue that nobody waits for, and reports whether one is left. The mutex must be
+// held.
+func (e *Episode) next() bool {
 	for len(e.queue) > 0 {
 		c := e.queue[0]
-		e.queue = e.queue[1:]
 		if c.waiting > 0 {
-			return c
+			return true
 		}
+		e.queue = e.queue[1:]
 		c.remove()
 		c.refused = refusal("", "the client is gone")
 		close(c.done)
 	}
-	return nil
+	return false
 }
 
 // wait waits until done, which holds the mutex, returns true.
@@ -277,40 +270,13 @@ func (e *Episode) wait(ctx context.Context, done func() bool) error {
 	}
 }
 
-// errFinished ends await.
-var errFinished = errors.New("the agent has finished")
-
-// await waits for the next call. It returns errFinished when the agent has ended the episode and it is known
-// which answers arrived.
-func (e *Episode) await(ctx context.Context) error {
-	// An answer that is being written: the agent may have read it, and have ended, before the writer has recorded that.
-	delivering := func(c *call) bool { return c.waiting > 0 }
-	var over error
-	err := e.wait(ctx, func() bool {
-		if e.ended() {
-			e.shut()
-		}
-		if over = e.err; over == nil && e.finished && !slices.ContainsFunc(e.turns, delivering) {
-			over = errFinished
-		}
-		if over == nil {
-			e.current = e.next()
-		}
-		return over != nil || e.current != nil
-	})
-	return cmp.Or(err, over)
-}
-
 // shut refuses the calls that wait, also the one that the policy has. The mutex must be held.
 func (e *Episode) shut() {
-	if e.current != nil {
-		e.queue = append(e.queue, e.current)
-	}
 	for _, c := range e.queue {
 		c.refused = e.over()
 		close(c.done)
 	}
-	e.queue, e.current = nil, nil
+	e.queue = nil
 }
 
 // maxRefused is the number of refused calls after which an episode ends. An agent may repeat one without end, which the
@@ -321,10 +287,11 @@ const maxRefused = 1000
 func (e *Episode) give(r rollout.Reply) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := e.current
-	if e.current = nil; c == nil {
+	if len(e.queue) == 0 { // it was shut
 		return
 	}
+	c := e.queue[0]
+	e.queue = e.queue[1:]
 	defer close(c.done)
 	if e.refused = r.Err; r.Err != nil {
 		code := "context_length_exceeded"
@@ -337,7 +304,7 @@ func (e *Episode) give(r rollout.Reply) {
 		e.finished = e.finished || e.counts["agent/refused"] >= maxRefused
 		return
 	}
-	a := newAnswer(fmt.Sprintf("%s-%d", e.id[:8], r.Turn), r.Text, c.stops, c.tools)
+	a := newAnswer(fmt.Sprintf("%s-%d", e.ID[:8], r.Turn), r.Text, c.stops, c.tools)
 	a.Stops, a.Length = c.stops, r.Stop == policy.StopLength
 	a.Read, a.Wrote, a.Created = r.Read, r.Wrote, time.Now().Unix()
 	for _, k := range a.Calls {

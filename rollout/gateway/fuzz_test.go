@@ -23,13 +23,17 @@ func FuzzAnswer(f *testing.F) {
 		text = strings.ToValidUTF8(text, "?")
 		a := newAnswer("e-1", text, []string{"</s>"}, "tools")
 		for _, p := range []dialect.Protocol{dialect.Chat, dialect.Responses, dialect.Messages} {
-			require.True(t, json.Valid(p.Encode(a)), "%s", p)
-			require.NotEmpty(t, p.Events(a))
+			for _, a.Stream = range []bool{true, false} {
+				parts, _ := p.Answer(a)
+				require.NotEmpty(t, parts)
+				require.True(t, a.Stream || json.Valid(parts[0]), "%s", p)
+			}
 		}
 		var whole struct {
 			Choices []struct{ Message json.RawMessage }
 		}
-		require.NoError(t, json.Unmarshal(dialect.Chat.Encode(a), &whole))
+		parts, _ := dialect.Chat.Answer(a)
+		require.NoError(t, json.Unmarshal(parts[0], &whole))
 		body := `{"messages": [{"role": "user", "content": "x"}, ` + string(whole.Choices[0].Message) +
 			`, {"role": "user", "content": "y"}]}`
 		q, err := dialect.Chat.Decode([]byte(body))
@@ -57,7 +61,7 @@ func FuzzPayments(f *testing.F) {
 		ep := e.(player).Episode
 		require.NoError(t, g.add(ep))
 		defer g.remove(ep)
-		for _, path := range []string{"/episodes", "/episodes/" + ep.id + "/reward", "/episodes/" + ep.id + "/finish"} {
+		for _, path := range []string{"/episodes", "/episodes/" + ep.ID + "/reward", "/episodes/" + ep.ID + "/finish"} {
 			w := httptest.NewRecorder()
 			g.server.Handler.ServeHTTP(w, httptest.NewRequest("POST", "http://127.0.0.1"+path, strings.NewReader(body)))
 			require.Contains(t, []int{200, 201, 400, 409}, w.Code, "%s: %s", path, w.Body)

@@ -52,12 +52,11 @@ type Gateway struct {
 	server   *http.Server
 	serving  sync.WaitGroup
 	mu       sync.Mutex
-	episodes map[string]*Episode
-	keys     map[string]*Episode
-	waiting  []*Episode // for clients, in order
-	drained  bool       // no further episode waits for clients
-	rooms    sync.Map   // slots of agents that run, by the option processes, and of large bodies, by the episode
-	bodies   slots.Slots
+	episodes map[string]*Episode // by id and by key
+	waiting  []*Episode          // for clients, in order
+	drained  bool                // no further episode waits for clients
+	rooms    sync.Map            // slots of agents that run, by the option processes
+	bodies   slots.Slots         // of large bodies
 }
 
 // Errors of New and of episodes.
@@ -95,14 +94,9 @@ func New(o Settings) (*Gateway, error) {
 	if o.Host == "" {
 		o.Host = l.Addr().String()
 	}
-	g := &Gateway{
-		o: o, base: "http://" + o.Host, episodes: map[string]*Episode{}, keys: map[string]*Episode{},
-		bodies: slots.ForBodies(),
-	}
-	g.server = &http.Server{
-		Handler: g.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTime, MaxHeaderBytes: 64 << 10,
-		IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-	}
+	g := &Gateway{o: o, base: "http://" + o.Host, episodes: map[string]*Episode{}, bodies: slots.ForBodies()}
+	g.server = origin.Server(g.handler(), o.Log)
+	g.server.ReadTimeout = readTime
 	g.serving.Go(func() { _ = g.server.Serve(l) }) // until Close
 	return g, nil
 }
@@ -158,23 +152,24 @@ func newPlayer(config map[string]any, e *Episode) (env.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Task, e.wake = o.Task, make(chan struct{}, 1)
+	e.Task, e.wake, e.body = o.Task, make(chan struct{}, 1), make(slots.Slots, 1)
 	e.root, e.images, e.items = &call{turn: -1}, map[[32]byte]image.Image{}, map[string]*call{}
-	e.counts, e.rewards = env.Metrics{}, map[int]*float64{}
+	e.counts, e.rewards = env.Metrics{}, map[*call]*float64{}
 	return player{e}, nil
 }
 
 // add makes an episode known under new names.
 func (g *Gateway) add(e *Episode) error {
-	e.id, e.Key = rand.Text(), "ep-"+rand.Text()
-	e.URL = g.base + "/episodes/" + e.id
+	e.ID, e.Key = rand.Text(), "ep-"+rand.Text()
+	e.URL = g.base + "/episodes/" + e.ID
+	e.BaseURL = e.URL + "/v1"
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	waits := e.agent() == nil // for a client
 	if g.episodes == nil || waits && g.drained {
 		return fmt.Errorf("gateway: %w", ErrClosed)
 	}
-	g.episodes[e.id], g.keys[e.Key] = e, e
+	g.episodes[e.ID], g.episodes[e.Key] = e, e
 	if waits {
 		g.waiting = append(g.waiting, e)
 	}
@@ -185,9 +180,8 @@ func (g *Gateway) add(e *Episode) error {
 func (g *Gateway) remove(e *Episode) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.episodes, e.id)
-	delete(g.keys, e.Key)
-	g.rooms.Delete(e)
+	delete(g.episodes, e.ID)
+	delete(g.episodes, e.Key)
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *Episode) bool { return w == e })
 }
 
@@ -256,10 +250,4 @@ func (q wish) fits(e *Episode) bool {
 		}
 	}
 	return true
-}
-
-// enter waits for one of most slots of a key. leave must be called when the agent has ended.
-func (g *Gateway) enter(ctx context.Context, key any, most int) (leave func(), err error) {
-	held, _ := g.rooms.LoadOrStore(key, make(slots.Slots, most))
-	return held.(slots.Slots).Enter(ctx)
 }

@@ -21,7 +21,7 @@ import (
 
 // sendTo sends a body to a path below an episode's address.
 func sendTo(w http.ResponseWriter, e *Episode, path, body string) {
-	r := httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+path, strings.NewReader(body))
+	r := httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.ID+path, strings.NewReader(body))
 	e.gate.server.Handler.ServeHTTP(w, r)
 }
 
@@ -61,7 +61,7 @@ func TestOddRequestsCorruptNoRow(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		part := iotest.ErrReader(io.ErrUnexpectedEOF) // of a client that is gone
-		e.gate.server.Handler.ServeHTTP(w, httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+chat, part))
+		e.gate.server.Handler.ServeHTTP(w, httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.ID+chat, part))
 		require.Equal(t, 408, w.Code)
 		twice := `{"messages": [{"role": "user", "content": "twice"}]}`
 		var both sync.WaitGroup

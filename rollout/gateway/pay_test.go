@@ -47,7 +47,7 @@ func TestPaymentsAreRecordedOnce(t *testing.T) {
 			sendTo(w, e, "/"+s.Path, s.Body)
 			require.Equal(t, s.Status, w.Code, "%s: %d: %s", name, i, w.Body)
 		}
-		require.Equal(t, c.Success, e.ledger.success(), name)
+		require.Equal(t, c.Success, e.success(), name)
 		require.NoError(t, g.Close())
 	}
 }
@@ -227,7 +227,7 @@ func TestTextsOfAConversation(t *testing.T) {
 	}
 	require.Equal(t, []string{"a\n\nb", "hello", "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
 		"<tool_response>\nc\n</tool_response>\nhello"}, got)
-	picture := dialect.Message{Role: dialect.System, Text: dialect.ImageMark, Images: make([]dialect.Image, 1)}
+	picture := dialect.Message{Role: dialect.System, Text: env.ImageMark, Images: make([]dialect.Image, 1)}
 	shown := new(Episode).messages(withTools([]dialect.Message{{Role: dialect.System, Text: "a"}, picture}, "{}"), true)
 	require.Len(t, shown, 2)
 	require.Equal(t, []any{policy.System, policy.User}, []any{shown[0].Role, shown[1].Role}, "templates show it there")

@@ -60,28 +60,21 @@ func (e *Episode) calling(m dialect.Message) string {
 			return env.WithoutMarks(shown)
 		}
 	}
-	var some []string
-	if m.Text != "" {
-		some = append(some, m.Text)
-	}
+	some := []string{m.Text}
 	for _, c := range m.Calls {
 		arguments := cmp.Or(c.Arguments, "{}")
 		call := fmt.Sprintf("%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name, arguments, callClose)
 		some = append(some, env.WithoutMarks(call))
 	}
-	return strings.Join(some, "\n")
+	return dialect.Join(some)
 }
 
-// withTools adds definitions of tools after the leading instructions.
+// withTools adds definitions of tools, which the instructions show.
 func withTools(ms []dialect.Message, tools string) []dialect.Message {
 	if tools == "" {
 		return ms
 	}
-	at := 0
-	for at < len(ms) && leads(ms[at]) {
-		at++
-	}
-	return slices.Insert(ms, at, dialect.Message{Role: dialect.System, Replaced: dialect.Tools,
+	return slices.Insert(ms, 0, dialect.Message{Role: dialect.System, Replaced: dialect.Tools,
 		Text: env.WithoutMarks(tools)})
 }
 

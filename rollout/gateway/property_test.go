@@ -109,7 +109,7 @@ func (w *wild) act() {
 }
 
 func (w *wild) send(body string, ms []object) {
-	r := httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+w.e.id+"/v1/chat/completions", strings.NewReader(body))
+	r := httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+w.e.ID+"/v1/chat/completions", strings.NewReader(body))
 	if w.r.IntN(3) == 0 {
 		r.Header.Set("X-Stainless-Retry-Count", "1")
 	}

@@ -28,8 +28,8 @@ import (
 
 var update = flag.Bool("update", false, "write the outcomes of the recorded exchanges instead of comparing them")
 
-// exchange is a recorded request and its answer.
-type exchange struct {
+// recording is a recorded request and its answer.
+type recording struct {
 	Client, Scenario string
 	N                int
 	Request          struct {
@@ -48,7 +48,7 @@ type exchange struct {
 
 // lost reports whether the client did not get the answer. The streams of err_stream end with an error, which
 // most files leave out.
-func (x *exchange) lost() bool {
+func (x *recording) lost() bool {
 	return x.Response.Status != 200 || x.Response.Dropped != "" || x.Response.Gone != "" || x.Scenario == "err_stream"
 }
 
@@ -71,11 +71,11 @@ func TestRecordedExchanges(t *testing.T) {
 	const list = "../../testdata/gateway/expected.json"
 	raw := testkit.Read(t, list)
 	require.NoError(t, json.Unmarshal(raw, &expected))
-	runs, order := map[string][]*exchange{}, []string{}
+	runs, order := map[string][]*recording{}, []string{}
 	cases, numbers, seen := map[string]int{}, map[string]int{}, map[string]bool{}
 	for _, f := range files {
 		raw := testkit.Read(t, f)
-		x := new(exchange)
+		x := new(recording)
 		require.NoError(t, json.Unmarshal(raw, x), f)
 		folder := filepath.Base(filepath.Dir(f))
 		cases[folder]++
@@ -114,10 +114,10 @@ func TestRecordedExchanges(t *testing.T) {
 }
 
 // replay plays a scenario as one episode.
-func replay(t *testing.T, name string, xs []*exchange) outcome {
+func replay(t *testing.T, name string, xs []*recording) outcome {
 	var out outcome
 	s := &scripted{}
-	var now *exchange
+	var now *recording
 	s.next = func(policy.Prompt) string { return now.policyText() }
 	ids := map[string]string{} // recorded to ours
 	var g *Gateway
@@ -193,7 +193,7 @@ func imagesBefore(tr *rollout.Trajectory, r, token int) []policy.Image {
 }
 
 // send sends a recorded request and says what became of it.
-func send(t *testing.T, g *Gateway, e *Episode, x *exchange, ids map[string]string) string {
+func send(t *testing.T, g *Gateway, e *Episode, x *recording, ids map[string]string) string {
 	path := x.Request.Path
 	if at := strings.Index(path, "/v1/"); at >= 0 {
 		path = path[at:]
@@ -204,7 +204,7 @@ func send(t *testing.T, g *Gateway, e *Episode, x *exchange, ids map[string]stri
 	for was, is := range ids {
 		body = strings.ReplaceAll(body, `"`+was+`"`, `"`+is+`"`)
 	}
-	r := httptest.NewRequest(x.Request.Method, "http://127.0.0.1/episodes/"+e.id+path, strings.NewReader(body))
+	r := httptest.NewRequest(x.Request.Method, "http://127.0.0.1/episodes/"+e.ID+path, strings.NewReader(body))
 	for k, v := range x.Request.Headers {
 		r.Header.Set(k, v)
 	}
@@ -251,7 +251,7 @@ func (e *Episode) place(turn int) string {
 }
 
 // learn maps the ids of a recorded answer to those of ours.
-func (x *exchange) learn(ours []byte, ids map[string]string) {
+func (x *recording) learn(ours []byte, ids map[string]string) {
 	var was, is struct {
 		ID     string `json:"id"`
 		Output []struct {

@@ -12,6 +12,7 @@ import (
 
 	"vagen/internal/clock"
 	"vagen/internal/floats"
+	"vagen/internal/procgroup"
 	"vagen/rollout"
 )
 
@@ -33,18 +34,15 @@ func (s Score) result() result { return result{Reward: &s.Reward, Success: s.Suc
 
 // ledger holds the rewards of an episode.
 type ledger struct {
-	rewards map[int]*float64 // by turn, and by ofEpisode
-	solved  *bool            // nil if neither the agent nor the program said whether
+	rewards map[*call]*float64 // that of the episode is the root's
+	solved  *bool              // nil if neither the agent nor the program said whether
 }
 
-// ofEpisode stands for a turn where the episode is paid.
-const ofEpisode = -1
-
-func (l *ledger) success() bool {
-	if l.solved != nil {
-		return *l.solved
+func (e *Episode) success() bool {
+	if e.solved != nil {
+		return *e.solved
 	}
-	x := l.rewards[ofEpisode]
+	x := e.rewards[e.root]
 	return x != nil && *x > 0
 }
 
@@ -69,21 +67,19 @@ func (e *Episode) pay(r result) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	turn := ofEpisode
+	c := e.root
 	if r.Answer != "" {
-		c := e.answer(r.Answer)
-		if c == nil {
+		if c = e.answer(r.Answer); c == nil {
 			return refusal("answer", "%q is no answer of this episode", r.Answer)
 		}
 		c.delivered = true // its id is known
-		turn = c.turn
 	}
-	bad := cmp.Or(recordable(e, "reward", e.rewards[turn], r.Reward), recordable(e, "success", e.solved, r.Success))
+	bad := cmp.Or(recordable(e, "reward", e.rewards[c], r.Reward), recordable(e, "success", e.solved, r.Success))
 	if bad != nil {
 		return bad
 	}
 	if r.Reward != nil {
-		e.rewards[turn] = r.Reward
+		e.rewards[c] = r.Reward
 	}
 	e.solved = cmp.Or(r.Success, e.solved)
 	return nil
@@ -155,7 +151,7 @@ func (e *Episode) describeTurns() Record {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := Record{Task: e.Task, Seed: e.Seed, Group: e.Group}
-	if x := e.rewards[ofEpisode]; x != nil {
+	if x := e.rewards[e.root]; x != nil {
 		r.Score = &Score{Reward: *x, Success: e.solved}
 	}
 	for _, c := range e.turns {
@@ -172,11 +168,13 @@ func (e *Episode) describeTurns() Record {
 	return r
 }
 
-// score asks the function or the program that scores episodes, and checks that there is a reward.
+// score asks the function or the program that scores episodes, and checks that there are an answer and a reward.
 func (e *Episode) score(ctx context.Context) error {
 	var s result
 	var err error
 	switch {
+	case len(e.turns) == 0: // no other call changes them at the end
+		return ErrNoTurns
 	case e.gate.o.Score != nil:
 		var given Score
 		given, err = e.gate.o.Score(ctx, e.describeTurns())
@@ -187,7 +185,7 @@ func (e *Episode) score(ctx context.Context) error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if len(e.rewards) == 0 {
-			return fmt.Errorf("gateway: %w", ErrNoReward)
+			return ErrNoReward
 		}
 		return nil
 	}
@@ -200,7 +198,7 @@ func (e *Episode) score(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	// What the agent sent, for turns, too, does not count.
-	e.ledger = ledger{map[int]*float64{ofEpisode: s.Reward}, s.Success}
+	e.ledger = ledger{map[*call]*float64{e.root: s.Reward}, s.Success}
 	return nil
 }
 
@@ -215,29 +213,15 @@ func (e *Episode) runReward(ctx context.Context) (s result, err error) {
 	if err != nil {
 		return s, err
 	}
-	command, out := e.options.RewardCommand, &tail{most: rewardOutput}
+	command, out := e.options.RewardCommand, &procgroup.Tail{Most: rewardOutput}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(in), out
 	if err = e.run(cmd); err == nil {
-		if err = json.Unmarshal(out.kept, &s); err != nil {
+		if err = json.Unmarshal(out.Bytes, &s); err != nil {
 			err = fmt.Errorf("command %q: its output must be a JSON object with a reward: %w", command[0], err)
 		}
 	} else if ctx.Err() != nil {
 		err = fmt.Errorf("%v (limit %v s): %w", ctx.Err(), e.options.RewardTimeout, err)
 	}
 	return s, err
-}
-
-// tail keeps the last bytes that are written to it.
-type tail struct {
-	most int
-	kept []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.kept = append(t.kept, b...)
-	if n := len(t.kept) - t.most; n > 0 {
-		t.kept = append(t.kept[:0], t.kept[n:]...)
-	}
-	return len(b), nil
 }

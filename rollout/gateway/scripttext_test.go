@@ -16,7 +16,7 @@ type spoken struct {
 type spokenCall struct{ name, arguments string }
 
 // policyText is the response of a policy with which the gateway gives the recorded answer.
-func (x *exchange) policyText() string {
+func (x *recording) policyText() string {
 	var s spoken
 	if len(x.Response.Body) > 0 {
 		s.whole(x.Response.Body)
@@ -153,7 +153,7 @@ func (s *spoken) event(raw json.RawMessage) {
 
 // decide is the answer of the stub with which the exchanges were recorded, whose repeated streams
 // are not in the files (decide in _stub.py).
-func (x *exchange) decide() spoken {
+func (x *recording) decide() spoken {
 	var q struct {
 		Tools []struct {
 			Name     string

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -17,6 +15,7 @@ import (
 
 	"vagen/internal/origin"
 	"vagen/internal/procgroup"
+	"vagen/internal/slots"
 	"vagen/internal/transport"
 )
 
@@ -39,7 +38,8 @@ func (e *Episode) start(ctx context.Context) (err error) {
 	}
 	leave := func() {}
 	if n := e.options.Processes; n > 0 {
-		if leave, err = e.gate.enter(ctx, n, n); err != nil {
+		room, _ := e.gate.rooms.LoadOrStore(n, make(slots.Slots, n))
+		if leave, err = room.(slots.Slots).Enter(ctx); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (e *Episode) runFunc(ctx context.Context) error {
 func (e *Episode) environ() []string {
 	task, _ := json.Marshal(e.Task) // Validate has checked it
 	return []string{
-		"OPENAI_BASE_URL=" + e.URL + "/v1", "OPENAI_API_KEY=" + e.Key, "ANTHROPIC_BASE_URL=" + e.URL,
+		"OPENAI_BASE_URL=" + e.BaseURL, "OPENAI_API_KEY=" + e.Key, "ANTHROPIC_BASE_URL=" + e.URL,
 		"ANTHROPIC_AUTH_TOKEN=" + e.Key, "ANTHROPIC_API_KEY=" + e.Key,
 		"VAGEN_EPISODE_URL=" + e.URL, "VAGEN_EPISODE_KEY=" + e.Key, "VAGEN_TASK=" + string(task),
 		"VAGEN_SEED=" + strconv.FormatInt(e.Seed, 10), "VAGEN_GROUP=" + strconv.Itoa(e.Group),
@@ -107,23 +107,18 @@ func (e *Episode) runCommand(ctx context.Context) error {
 	return e.run(cmd)
 }
 
-// run runs a program with the variables of this process, but for the token's, and cmd.Env. Then it ends the programs
-// that the program has left running. These may have its output open, which is no failure. The error has the end of its
+// run runs a program with the variables of this process, but for the token's, and cmd.Env. The error has the end of its
 // standard error.
 func (e *Episode) run(cmd *exec.Cmd) error {
 	vars := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return e.options.TokenEnv != "" && strings.HasPrefix(v, e.options.TokenEnv+"=")
 	})
-	cmd.Env = append(vars, cmd.Env...)
-	stderr := &tail{most: shownOutput}
-	cmd.Stderr, cmd.WaitDelay = stderr, time.Second
-	procgroup.KillOnCancel(cmd)
-	err := cmd.Run()
-	procgroup.Kill(cmd)
-	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // its status is 0
-		return nil
+	stderr := &procgroup.Tail{Most: shownOutput}
+	cmd.Env, cmd.Stderr = append(vars, cmd.Env...), stderr
+	if err := procgroup.Run(cmd, time.Second); err != nil {
+		return fmt.Errorf("command %q: %w: %s", cmd.Args[0], err, e.hide(stderr.Bytes))
 	}
-	return fmt.Errorf("command %q: %w: %s", cmd.Args[0], err, e.hide(stderr.kept))
+	return nil
 }
 
 // hide returns what a program wrote, without the episode's key.
@@ -134,21 +129,11 @@ var client = origin.Client(origin.Stay, nil)
 
 // runURL asks a service to play the episode. Its answer may have the score.
 func (e *Episode) runURL(ctx context.Context) error {
-	body, _ := json.Marshal(e.describe()) // as for environ
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.options.URL, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	answer, err := client.Do(r)
-	if err != nil {
-		return fmt.Errorf("url: %w", transport.Cause(err)) // without the address, which may have a key
-	}
-	defer answer.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(answer.Body, rewardOutput))
+	body, _ := json.Marshal(e) // as for environ
+	answer, raw, err := transport.Post(ctx, client, e.options.URL, body, rewardOutput)
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("url: %w", transport.Cause(err)) // without the address, which may have a key
 	case answer.StatusCode >= 300:
 		return fmt.Errorf("url: the service answered %s: %.200q", answer.Status, e.hide(raw))
 	case len(bytes.TrimSpace(raw)) == 0:
@@ -162,12 +147,4 @@ func (e *Episode) runURL(ctx context.Context) error {
 		return fmt.Errorf("url: %w", err)
 	}
 	return nil
-}
-
-// describe is the episode as its agent is told about it.
-func (e *Episode) describe() map[string]any {
-	return map[string]any{
-		"id": e.id, "url": e.URL, "base_url": e.URL + "/v1", "key": e.Key, "task": e.Task, "seed": e.Seed,
-		"group": e.Group, "index": e.Index,
-	}
 }

@@ -76,7 +76,7 @@ func search(p place, best *place) {
 
 // add records a call at its place.
 func (p place) add(c *call) {
-	c.parent, c.delta = p.parent, p.delta
+	c.parent, c.delta = p.parent, slices.Clone(p.delta) // without the request's other messages
 	p.parent.kids = append(p.parent.kids, c)
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"vagen/internal/origin"
 	"vagen/policy"
 	"vagen/train/config"
 	"vagen/train/rundir"
@@ -97,7 +98,7 @@ func (r *Run) serve(p http.Handler) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", p)
-	r.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	r.server = origin.Server(mux, r.log)
 	go r.server.Serve(l)
 	r.log.Info("metrics for Prometheus", "url", "http://"+l.Addr().String()+"/metrics")
 	return nil

@@ -3,7 +3,6 @@ package view
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
 	"net"
@@ -111,18 +110,12 @@ func (h *handler) admit(r *http.Request) error {
 
 // knows reports whether a request has the key or the cookie for it.
 func (h *handler) knows(r *http.Request) bool {
-	ok := same(r.Header.Get(keyHeader), h.key)
-	ok = same(r.URL.Query().Get("key"), h.key) || ok
+	ok := origin.SameKey(r.Header.Get(keyHeader), h.key)
+	ok = origin.SameKey(r.URL.Query().Get("key"), h.key) || ok
 	for _, c := range r.CookiesNamed(h.cookie()) {
-		ok = same(c.Value, h.session()) || ok
+		ok = origin.SameKey(c.Value, h.session()) || ok
 	}
 	return ok
-}
-
-// same compares in a time that depends on neither text.
-func same(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
 // session is the cookie for the key, from which the key cannot be computed.

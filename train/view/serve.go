@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"net/http"
 	"time"
 
 	"vagen/internal/origin"
@@ -37,12 +35,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	// Requests end with ctx, those that listen to events included.
 	requests, end := context.WithCancel(ctx)
 	defer end()
-	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 5 * time.Minute,
-		IdleTimeout:    2 * time.Minute,
-		MaxHeaderBytes: 32 << 10, BaseContext: func(net.Listener) context.Context { return requests },
-		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
-	}
+	server := origin.Server(h, h.log)
+	server.ReadTimeout, server.WriteTimeout = 30*time.Second, 5*time.Minute
+	server.BaseContext = func(net.Listener) context.Context { return requests }
 	h.log.Info("serving the page", "address", ln.Addr().String(), "runs", len(s.Runs))
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(ln) }()

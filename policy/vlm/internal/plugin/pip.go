@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -83,25 +82,14 @@ func run(ctx context.Context, stage string, argv ...string) error {
 	}
 	cmd := exec.CommandContext(ctx, exe, argv[1:]...)
 	cmd.Dir = stage
-	cmd.Env = append(os.Environ(), "TMPDIR="+stage)
-	procgroup.KillOnCancel(cmd)
-	cmd.WaitDelay = grace
-	text, err := cmd.CombinedOutput()
-	if err == nil {
+	out := &procgroup.Tail{Most: 240}
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "TMPDIR="+stage), out, out
+	if err = procgroup.Run(cmd, grace); err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%s: %w: %s", strings.Join(argv[:min(4, len(argv))], " "), err, tail(text))
-}
-
-// tail is the end of a program's output, on one line.
-func tail(text []byte) string {
-	const most = 240
-	text = bytes.TrimSpace(text)
-	if len(text) > most {
-		text = append([]byte("…"), text[len(text)-most:]...)
-	}
-	return strings.Join(strings.Fields(string(text)), " ")
+	shown := strings.Join(strings.Fields(string(out.Bytes)), " ") // on one line
+	return fmt.Errorf("%s: %w: %s", strings.Join(argv[:min(4, len(argv))], " "), err, shown)
 }

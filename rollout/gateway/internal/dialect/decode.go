@@ -35,7 +35,7 @@ func Undecoded(err error, field string) error {
 	}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		name := strings.TrimPrefix(kind.Field, "sampling.") // which is embedded
+		name := strings.NewReplacer("sampling.", "", "choices.", "", "definition.", "").Replace(kind.Field) // which are embedded
 		if name != "" && field != "" {
 			field += "."
 		}
@@ -59,80 +59,58 @@ func plainType(name string) string {
 	return "an object"
 }
 
-// sampling has the fields of a query that are only counted, and some that are refused.
-type sampling struct {
-	Temperature *float64        `json:"temperature"`
-	TopP        *float64        `json:"top_p"`
-	TopK        *float64        `json:"top_k"`
-	MaxTokens   json.RawMessage `json:"max_tokens"`
-	MaxComplete json.RawMessage `json:"max_completion_tokens"`
-	MaxOutput   json.RawMessage `json:"max_output_tokens"`
-	Presence    float64         `json:"presence_penalty"`
-	Frequency   float64         `json:"frequency_penalty"`
-	Bias        json.RawMessage `json:"logit_bias"`
-	Seed        json.RawMessage `json:"seed"`
-	LogProbs    json.RawMessage `json:"logprobs"`
-	Parallel    *bool           `json:"parallel_tool_calls"`
-	N           *float64        `json:"n"`
-	Effort      json.RawMessage `json:"reasoning_effort"`
-	Reasoning   kind            `json:"reasoning"`
-	Template    json.RawMessage `json:"chat_template_kwargs"`
-	Functions   json.RawMessage `json:"functions"` // which tools have replaced
-}
-
 // query is the body of a request in any of the protocols.
 type query struct {
 	sampling
-	Model      string          `json:"model"`
-	Stream     bool            `json:"stream"`
-	ToolChoice kind            `json:"tool_choice"`
-	Tools      json.RawMessage `json:"tools"`
-	Format     kind            `json:"response_format"`
-	Stop       json.RawMessage `json:"stop"`
-	Options    struct {
+	forms
+	choices
+	unknown
+	Model   string          `json:"model"`
+	Stream  bool            `json:"stream"`
+	Tools   json.RawMessage `json:"tools"`
+	Format  kind            `json:"response_format"`
+	Stop    json.RawMessage `json:"stop"`
+	Options struct {
 		Usage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	Messages []struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
-		Calls   []ToolCall      `json:"tool_calls"`
-	} `json:"messages"`
+	Messages []part `json:"messages"`
 
 	// Of Responses.
 	Instructions json.RawMessage `json:"instructions"`
 	Input        json.RawMessage `json:"input"`
 	Previous     string          `json:"previous_response_id"`
-	Conversation json.RawMessage `json:"conversation"`
-	Prompt       json.RawMessage `json:"prompt"`
 	Include      []string        `json:"include"`
-	Text         struct {
-		Format kind `json:"format"`
-	} `json:"text"`
+	Text         output          `json:"text"`
 
 	// Of Anthropic's messages.
 	System   json.RawMessage `json:"system"`
 	Stops    json.RawMessage `json:"stop_sequences"`
 	Thinking kind            `json:"thinking"`
-	Output   struct {
-		Format kind            `json:"format"`
-		Effort json.RawMessage `json:"effort"`
-	} `json:"output_config"`
+	Output   output          `json:"output_config"`
+}
+
+// output says how answers shall be.
+type output struct {
+	Format kind `json:"format"`
+	Effort any  `json:"effort"`
 }
 
 // kind is a name, or an object with a type or a URL: clients send either for the same.
 type kind struct {
 	Type string `json:"type"` // or the name
 	URL  string `json:"url"`
+	Data string `json:"data"`                      // of an image
 	One  bool   `json:"disable_parallel_tool_use"` // of tool_choice
 
-	Effort json.RawMessage `json:"effort"` // of reasoning
+	Effort any `json:"effort"`        // of reasoning
+	Budget any `json:"budget_tokens"` // of thinking
 }
 
 // UnmarshalJSON implements json.Unmarshaler. What is neither is a name that is not allowed.
 func (k *kind) UnmarshalJSON(raw []byte) error {
 	type object kind
 	if json.Unmarshal(raw, (*object)(k)) != nil {
-		k.Type = text(raw)
+		k.Type = textOf(raw)
 	}
 	return nil
 }
@@ -145,7 +123,6 @@ const maxModel = 1 << 12
 
 // settings copies to a request what is not about its messages.
 func (q *query) settings(r *Request) error {
-	r.Previous = q.Previous
 	r.Form = Form{
 		Model: cmp.Or(q.Model, ModelName), Stream: q.Stream, Usage: q.Options.Usage,
 		Thinking:  q.Thinking.Type == "enabled" || q.Thinking.Type == "adaptive",
@@ -156,32 +133,25 @@ func (q *query) settings(r *Request) error {
 		return Bad("model", "a name of %d bytes, at most %d are allowed", len(q.Model), maxModel)
 	case q.N != nil && *q.N != 1:
 		return Bad("n", "%v is not allowed, must be 1: every answer is a turn of the episode", *q.N)
-	case given(q.Conversation):
+	case q.Conversation != nil:
 		return Bad("conversation", "not allowed, conversations are not stored: send all items, or previous_response_id")
-	case given(q.Prompt):
+	case q.Prompt != nil:
 		return Bad("prompt", "not allowed, prompts are not stored: send instructions and input")
-	case given(q.Functions):
+	case q.Functions != nil:
 		return Bad("functions", "not allowed, must be tools")
 	}
-	for name, set := range map[string]bool{
-		"temperature": q.Temperature != nil, "top_p": q.TopP != nil, "top_k": q.TopK != nil,
-		"max_tokens":       given(q.MaxTokens) || given(q.MaxComplete) || given(q.MaxOutput),
-		"presence_penalty": q.Presence != 0, "frequency_penalty": q.Frequency != 0,
-		"logit_bias": given(q.Bias) && string(q.Bias) != "{}", "seed": given(q.Seed),
-		"logprobs": given(q.LogProbs) && string(q.LogProbs) != "false" ||
-			slices.Contains(q.Include, "message.output_text.logprobs"),
-		"parallel_tool_calls":  q.Parallel != nil && !*q.Parallel || q.ToolChoice.One,
-		"reasoning_effort":     given(q.Effort) || given(q.Reasoning.Effort) || given(q.Output.Effort),
-		"chat_template_kwargs": given(q.Template) && string(q.Template) != "{}",
-	} {
-		if set {
-			r.Overridden = append(r.Overridden, name)
-		}
+	q.LogProbs = q.LogProbs || slices.Contains(q.Include, "message.output_text.logprobs")
+	q.Effort = cmp.Or(q.Effort, q.Reasoning.Effort, q.Output.Effort, q.Thinking.Budget)
+	r.Overridden, r.Constrained = asked(q.sampling), asked(q.forms)
+	if q.Parallel != nil && !*q.Parallel || q.ToolChoice.One {
+		r.Overridden = append(r.Overridden, "parallel_tool_calls")
 	}
-	slices.Sort(r.Overridden) // maps have no order
-	return cmp.Or(r.choose(q.ToolChoice.Type), r.format("response_format", q.Format.Type),
+	bad := cmp.Or(r.choose(q.ToolChoice.Type), r.format("response_format", q.Format.Type),
 		r.format("text.format", q.Text.Format.Type), r.format("output_config.format", q.Output.Format.Type),
 		r.stop("stop", q.Stop), r.stop("stop_sequences", q.Stops), r.tools(q.Tools))
+	slices.Sort(r.Overridden)
+	r.Overridden = slices.Compact(r.Overridden) // each once, also if it has several names
+	return bad
 }
 
 // format reads a field with the format of answers.
@@ -199,8 +169,11 @@ func (r *Request) format(field, kind string) error {
 // given reports whether a field is set to something else than null.
 func given(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
 
-// maxStops limits the stop texts of a request.
-const maxStops = 16
+// Limits of the stop texts of a request, all of which are looked for after each token.
+const (
+	maxStops     = 16
+	maxStopBytes = 1 << 12
+)
 
 func (r *Request) stop(field string, raw json.RawMessage) error {
 	if !given(raw) {
@@ -212,8 +185,8 @@ func (r *Request) stop(field string, raw json.RawMessage) error {
 		return err
 	}
 	r.Stop = slices.DeleteFunc(r.Stop, func(s string) bool { return s == "" })
-	if len(r.Stop) > maxStops {
-		return Bad(field, "%d texts, at most %d are allowed", len(r.Stop), maxStops)
+	if bytes := len(strings.Join(r.Stop, "")); len(r.Stop) > maxStops || bytes > maxStopBytes {
+		return Bad(field, "%d texts of %d bytes, at most %d of %d are allowed", len(r.Stop), bytes, maxStops, maxStopBytes)
 	}
 	return nil
 }
@@ -232,15 +205,20 @@ func (r *Request) choose(choice string) error {
 	return nil
 }
 
-// tool is a definition in any of the protocols. The policy is shown name, description and parameters.
-type tool struct {
-	Type        string          `json:"type,omitempty"`
+// definition is what the policy is shown of a tool.
+type definition struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
-	InputSchema json.RawMessage `json:"input_schema,omitempty"`
-	Strict      bool            `json:"strict,omitempty"`
-	Function    *tool           `json:"function,omitempty"`
+}
+
+// tool is a definition in any of the protocols.
+type tool struct {
+	definition
+	Type        string          `json:"type"`
+	InputSchema json.RawMessage `json:"input_schema"`
+	Strict      bool            `json:"strict"`
+	Function    *tool           `json:"function"`
 }
 
 // tools reads the definitions of tools. Tools that a service would run itself are counted, since
@@ -265,7 +243,7 @@ func (r *Request) tools(raw json.RawMessage) error {
 			r.Constrained = append(r.Constrained, "tools.custom")
 		}
 		if t.Type != "" && t.Type != "function" {
-			r.Overridden = append(r.Overridden, "tools."+t.Type)
+			r.Overridden = append(r.Overridden, "tools")
 			continue
 		}
 		if t.Name == "" {
@@ -277,39 +255,34 @@ func (r *Request) tools(raw json.RawMessage) error {
 		if given(t.InputSchema) {
 			t.Parameters = t.InputSchema
 		}
-		t.Type, t.InputSchema, t.Strict, t.Function = "", nil, false, nil
-		shown = append(shown, fmt.Sprintf(`{"type":"function","function":%s}`, marshal(t)))
+		shown = append(shown, fmt.Sprintf(`{"type":"function","function":%s}`, marshal(t.definition)))
 	}
 	r.Tools = strings.Join(shown, "\n")
 	r.Constrained = slices.Compact(r.Constrained)
 	return nil
 }
 
-// part is a part of a content in any of the protocols.
+// part is a message, an item of Responses, or a part of a content, in any of the protocols.
 type part struct {
-	Type     string          `json:"type"`
-	Text     string          `json:"text"`
-	Refusal  string          `json:"refusal"`
-	ImageURL kind            `json:"image_url"`
-	Source   source          `json:"source"`
-	ID       string          `json:"id"`
-	Name     string          `json:"name"`
-	Input    json.RawMessage `json:"input"`
-	Content  json.RawMessage `json:"content"`
-}
-
-type source struct {
-	Type string `json:"type"`
-	Data string `json:"data"`
-	URL  string `json:"url"`
+	Type      string          `json:"type"`
+	Role      string          `json:"role"`
+	Content   json.RawMessage `json:"content"`
+	Calls     []Call          `json:"tool_calls"`
+	Text      string          `json:"text"`
+	Refusal   string          `json:"refusal"`
+	ImageURL  kind            `json:"image_url"`
+	Source    kind            `json:"source"`
+	ID        json.RawMessage `json:"id"`
+	CallID    string          `json:"call_id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	Arguments json.RawMessage `json:"arguments"`
+	Output    json.RawMessage `json:"output"`
 }
 
 // content adds a text, or a list of parts, to a message.
 func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
-	if !given(raw) {
-		return nil
-	}
-	if text, ok := jsontext.Text(raw); ok {
+	if text, ok := jsontext.Text(raw); ok || !given(raw) {
 		m.Text = env.WithoutMarks(text)
 		return nil
 	}
@@ -328,7 +301,7 @@ func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
 		}
 		texts = append(texts, text)
 	}
-	m.Text = join(texts)
+	m.Text = Join(texts)
 	return nil
 }
 
@@ -341,16 +314,16 @@ func (r *Request) part(m *Message, p *part, field string) (text string, err erro
 		text = env.WithoutMarks(p.Refusal)
 	case "thinking", "redacted_thinking", "reasoning":
 	case "tool_use":
-		m.Calls = append(m.Calls, Call{ID: p.ID, Name: p.Name, Arguments: string(p.Input)})
+		m.Calls = append(m.Calls, Call{textOf(p.ID), p.Name, string(p.Input)})
 	case "tool_result":
 		if m.Role == Tool { // each level would be read again
 			return "", Bad(field+".type", "%q is not allowed in a result, must be a text or an image", p.Type)
 		}
 		err = r.message(Tool, p.Content, field, ".content")
 	case "image_url", "input_image":
-		text, err = ImageMark, r.image(m, cmp.Or(p.ImageURL.URL, p.ImageURL.Type), field+".image_url")
+		text, err = env.ImageMark, r.image(m, cmp.Or(p.ImageURL.URL, p.ImageURL.Type), field+".image_url")
 	case "image":
-		if text = ImageMark; p.Source.Type == "base64" {
+		if text = env.ImageMark; p.Source.Type == "base64" {
 			err = m.file(r.original(p.Source.Data), field+".source.data")
 		} else {
 			err = r.image(m, p.Source.URL, field+".source")

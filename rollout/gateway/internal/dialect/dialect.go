@@ -25,13 +25,14 @@ const (
 	Messages  Protocol = "messages"
 )
 
-// Roles of messages. Reference is a Responses item that stands for an earlier one.
+// Roles of messages. In Responses, a Reference stands for an earlier answer, and a Conversation for all up to it.
 const (
-	System    = "system"
-	User      = "user"
-	Assistant = "assistant"
-	Tool      = "tool"
-	Reference = "reference"
+	System       = "system"
+	User         = "user"
+	Assistant    = "assistant"
+	Tool         = "tool"
+	Reference    = "reference"
+	Conversation = "conversation"
 )
 
 // Values of Message.Replaced.
@@ -40,16 +41,13 @@ const (
 	Tools        = "tools"
 )
 
-// ImageMark marks the place of each image in a text.
-const ImageMark = env.ImageMark
-
 // Message is a message of a conversation. The texts of its parts are joined by line breaks.
 type Message struct {
 	Role   string
-	Text   string // with ImageMark for each of Images; of a Reference the field that names the item
+	Text   string // with env.ImageMark for each of Images; of a Reference or Conversation the field that names it
 	Images []Image
 	Calls  []Call // of the assistant
-	ID     string // of the item that a Reference names
+	ID     string // that a Reference or Conversation names
 	// Replaced is not empty if a later request, which continues this one by an id, may have its own in place of the
 	// message: Instructions or Tools.
 	Replaced string
@@ -73,7 +71,6 @@ type Request struct {
 	Tools    string   // definitions, one JSON object a line; "" for none
 	Calls    bool     // the answer may call tools
 	Stop     []string // texts that end the answer
-	Previous string   // Responses: the earlier answer that Messages follow
 	Field    string   // that has the messages
 	Form
 
@@ -183,9 +180,6 @@ func (p Protocol) decode(body []byte, limit int) (*Request, error) {
 	if r.Messages = tidy(r.Messages); len(r.Messages) == 0 {
 		return nil, Bad(r.Field, "empty, must have at least one message with content")
 	}
-	if r.Messages[len(r.Messages)-1].Role == Assistant {
-		return nil, Bad(r.Field, "the last message is the assistant's, must be the user's or a tool's result")
-	}
 	return r, nil
 }
 
@@ -216,13 +210,13 @@ func tidy(ms []Message) []Message {
 			texts = append(texts, ms[0].Text)
 			m.Calls = append(m.Calls, ms[0].Calls...)
 		}
-		m.Text = join(texts)
+		m.Text = Join(texts)
 		out = append(out, m)
 	}
 	return out
 }
 
-// join joins those texts that are not empty: a client may send many, so that adding one at a time would take long.
-func join(texts []string) string {
+// Join joins those texts that are not empty: a client may send many, so that adding one at a time would take long.
+func Join(texts []string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "\n")
 }

@@ -6,18 +6,6 @@ import (
 
 type object = map[string]any
 
-// Encode returns an answer as one body.
-func (p Protocol) Encode(a *Answer) []byte {
-	switch p {
-	case Chat:
-		return marshal(a.chat())
-	case Responses:
-		return marshal(a.response("completed", a.items()))
-	default:
-		return marshal(a.message(a.blocks(), a.stopReason()))
-	}
-}
-
 // chat is the answer of chat completions.
 func (a *Answer) chat() object {
 	m := object{"role": Assistant, "content": a.Text}
@@ -45,14 +33,17 @@ func (a *Answer) toolCalls() []object {
 	return out
 }
 
-func (a *Answer) finish() string {
+func (a *Answer) finish() string { return a.reason("tool_calls", "length", "stop") }
+
+// reason is why the answer ended, by the names of a protocol for calls, the limit on tokens, and other ends.
+func (a *Answer) reason(calls, length, other string) string {
 	switch {
 	case len(a.Calls) > 0:
-		return "tool_calls"
+		return calls
 	case a.Length:
-		return "length"
+		return length
 	}
-	return "stop"
+	return other
 }
 
 // usage counts tokens, with the names that a protocol of OpenAI has for those of the prompt and of the answer.
@@ -88,21 +79,23 @@ func (a *Answer) items() []object {
 	return out
 }
 
-// response is the answer of Responses with a status and its items.
-func (a *Answer) response(status string, items []object) object {
-	out := object{
-		"id": "resp_" + a.ID, "object": "response", "created_at": a.Created, "status": status, "error": nil,
-		"incomplete_details": nil, "instructions": nil, "metadata": object{}, "model": a.Model, "output": items,
+// begun is the answer of Responses before it has an item.
+func (a *Answer) begun() object {
+	return object{
+		"id": "resp_" + a.ID, "object": "response", "created_at": a.Created, "status": "in_progress", "error": nil,
+		"incomplete_details": nil, "instructions": nil, "metadata": object{}, "model": a.Model, "output": []object{},
 		"parallel_tool_calls": true, "temperature": 1.0, "top_p": 1.0, "tool_choice": "auto", "tools": []any{},
 		"usage": nil,
 	}
-	if status != "completed" {
-		return out
-	}
+}
+
+// ended is the answer of Responses.
+func (a *Answer) ended() object {
+	out := a.begun()
+	out["status"], out["output"], out["usage"] = "completed", a.items(), a.usage("input", "output")
 	if a.Length {
 		out["status"], out["incomplete_details"] = "incomplete", object{"reason": "max_output_tokens"}
 	}
-	out["usage"] = a.usage("input", "output")
 	return out
 }
 
@@ -134,25 +127,14 @@ func input(arguments string) any {
 // InvalidKey is the field in which arguments are sent that are no JSON object.
 const InvalidKey = "INVALID_JSON"
 
-func (a *Answer) stopReason() any {
-	switch {
-	case len(a.Calls) > 0:
-		return "tool_use"
-	case a.Length:
-		return "max_tokens"
-	case a.Stopped != "":
-		return "stop_sequence"
-	}
-	return "end_turn"
-}
-
-func (a *Answer) message(content []object, reason any) object {
-	var stopped any
-	if reason == "stop_sequence" {
-		stopped = a.Stopped
+// message is the answer of Anthropic's messages.
+func (a *Answer) message() object {
+	reason, stopped := a.reason("tool_use", "max_tokens", "end_turn"), any(nil)
+	if reason == "end_turn" && a.Stopped != "" {
+		reason, stopped = "stop_sequence", a.Stopped
 	}
 	return object{
-		"id": "msg_" + a.ID, "type": "message", "role": Assistant, "model": a.Model, "content": content,
+		"id": "msg_" + a.ID, "type": "message", "role": Assistant, "model": a.Model, "content": a.blocks(),
 		"stop_reason": reason, "stop_sequence": stopped,
 		"usage": object{"input_tokens": a.Read, "output_tokens": a.Wrote, "cache_creation_input_tokens": 0,
 			"cache_read_input_tokens": 0},

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -8,25 +9,25 @@ import (
 	"vagen/internal/jsontext"
 )
 
-// ToolCall is a call of a tool in the form of chat completions.
-type ToolCall struct {
-	ID       string   `json:"id"`
-	Function Function `json:"function"`
+// UnmarshalJSON reads a call in the form of chat completions, or its function alone. The arguments are a text, or JSON.
+func (c *Call) UnmarshalJSON(raw []byte) error {
+	type function struct {
+		Name      string
+		Arguments json.RawMessage
+	}
+	var in struct {
+		function
+		ID       string
+		Function *function
+	}
+	err := json.Unmarshal(raw, &in)
+	f := cmp.Or(in.Function, &in.function)
+	*c = Call{in.ID, f.Name, textOf(f.Arguments)}
+	return err
 }
 
-// Function is what a call calls. The arguments are a text, or JSON.
-type Function struct {
-	Name      string          `json:"name"`
-	Arguments json.RawMessage `json:"arguments"`
-}
-
-// Call returns the call with an id.
-func (f Function) Call(id string) Call {
-	return Call{ID: id, Name: f.Name, Arguments: text(f.Arguments)}
-}
-
-// text returns the text of a JSON string, and other JSON as it is.
-func text(raw json.RawMessage) string {
+// textOf returns the text of a JSON string, and other JSON as it is.
+func textOf(raw json.RawMessage) string {
 	if s, ok := jsontext.Text(raw); ok || !given(raw) {
 		return s
 	}
@@ -54,16 +55,23 @@ func (r *Request) read(p Protocol, q *query) error {
 	if strings.HasPrefix(first.Text, billing) {
 		_, first.Text, _ = strings.Cut(first.Text, "\n")
 	}
+	items := q.Messages
 	if p == Responses {
 		first.Replaced = Instructions
-		return r.input(q.Input)
-	}
-	for i, in := range q.Messages {
-		var calls []Call
-		for _, c := range in.Calls {
-			calls = append(calls, c.Function.Call(c.ID))
+		if q.Previous != "" {
+			r.Messages = append(r.Messages, Message{Role: Conversation, ID: q.Previous, Text: "previous_response_id"})
 		}
-		if err := r.message(in.Role, in.Content, fmt.Sprintf("messages[%d]", i), ".content", calls...); err != nil {
+		if _, ok := jsontext.Text(q.Input); ok {
+			items = []part{{Role: User, Content: q.Input}}
+		} else if err := unmarshal(q.Input, r.Field, &items); err != nil {
+			return err
+		}
+	}
+	for i := range items {
+		if p != Responses {
+			items[i].Type = "message" // they have no other
+		}
+		if err := r.item(&items[i], fmt.Sprintf("%s[%d]", r.Field, i)); err != nil {
 			return err
 		}
 	}
@@ -93,46 +101,18 @@ func (r *Request) message(role string, content json.RawMessage, at, name string,
 	return nil
 }
 
-// input reads the input of Responses, a text or items.
-func (r *Request) input(raw json.RawMessage) error {
-	if _, ok := jsontext.Text(raw); ok {
-		return r.message(User, raw, "input", "")
-	}
-	var items []item
-	if err := unmarshal(raw, "input", &items); err != nil {
-		return err
-	}
-	for i := range items {
-		if err := r.item(&items[i], fmt.Sprintf("input[%d]", i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// item is an item of the input of Responses.
-type item struct {
-	Type      string          `json:"type"`
-	Role      string          `json:"role"`
-	ID        string          `json:"id"`
-	Content   json.RawMessage `json:"content"`
-	CallID    string          `json:"call_id"`
-	Name      string          `json:"name"`
-	Arguments json.RawMessage `json:"arguments"`
-	Output    json.RawMessage `json:"output"`
-}
-
-func (r *Request) item(in *item, field string) error {
+// item adds a message, or an item of Responses.
+func (r *Request) item(in *part, field string) error {
 	switch in.Type {
 	case "", "message":
-		return r.message(in.Role, in.Content, field, ".content")
+		return r.message(in.Role, in.Content, field, ".content", in.Calls...)
 	case "function_call":
-		return r.message(Assistant, nil, field, "", Function{in.Name, in.Arguments}.Call(in.CallID))
+		return r.message(Assistant, nil, field, "", Call{in.CallID, in.Name, textOf(in.Arguments)})
 	case "function_call_output":
 		return r.message(Tool, in.Output, field, ".output")
 	case "reasoning":
 	case "item_reference":
-		r.Messages = append(r.Messages, Message{Role: Reference, ID: in.ID, Text: field + ".id"})
+		r.Messages = append(r.Messages, Message{Role: Reference, ID: textOf(in.ID), Text: field + ".id"})
 	default:
 		return Bad(field+".type", "%q is not allowed, must be message, function_call, function_call_output, reasoning or "+
 			"item_reference", short(in.Type))

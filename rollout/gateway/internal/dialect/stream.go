@@ -6,18 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// Events returns an answer as the events of a stream, each with its "event:" and "data:" lines.
-func (p Protocol) Events(a *Answer) [][]byte {
-	var s stream
+// Answer returns an answer in the form that it has, as the parts of a body with a content type: whole, or as the events
+// of a stream, each with its "event:" and "data:" lines.
+func (p Protocol) Answer(a *Answer) (parts [][]byte, kind string) {
+	whole, events := (*Answer).chat, (*stream).chat
 	switch p {
-	case Chat:
-		s.chat(a)
 	case Responses:
-		s.responses(a)
-	default:
-		s.message(a)
+		whole, events = (*Answer).ended, (*stream).responses
+	case Messages:
+		whole, events = (*Answer).message, (*stream).message
 	}
-	return s.events
+	if !a.Stream {
+		return [][]byte{marshal(whole(a))}, "application/json"
+	}
+	var s stream
+	events(&s, a)
+	return s.events, "text/event-stream"
 }
 
 // stream collects events.
@@ -93,9 +97,10 @@ func (s *stream) numbered(name string, fields object) {
 }
 
 func (s *stream) responses(a *Answer) {
-	s.numbered("created", object{"response": a.response("in_progress", []object{})})
-	s.numbered("in_progress", object{"response": a.response("in_progress", []object{})})
-	for i, item := range a.items() {
+	s.numbered("created", object{"response": a.begun()})
+	s.numbered("in_progress", object{"response": a.begun()})
+	whole := a.ended()
+	for i, item := range whole["output"].([]object) {
 		begin := func(field string, empty any) {
 			start := maps.Clone(item)
 			if start[field] = empty; start["status"] != nil {
@@ -121,7 +126,6 @@ func (s *stream) responses(a *Answer) {
 		}
 		s.numbered("output_item.done", object{"output_index": i, "item": item})
 	}
-	whole := a.response("completed", a.items())
 	s.numbered(whole["status"].(string), object{"response": whole})
 }
 
@@ -142,24 +146,27 @@ func (s *stream) part(part, text, index string, id any, item int, parts any) {
 }
 
 func (s *stream) message(a *Answer) {
-	s.event("message_start", object{"message": a.message([]object{}, nil)})
-	for i, b := range a.blocks() {
-		start, kind, field, whole := maps.Clone(b), "text", "text", a.Text
+	whole := a.message()
+	first := maps.Clone(whole)
+	first["content"], first["stop_reason"], first["stop_sequence"] = []object{}, nil, nil
+	s.event("message_start", object{"message": first})
+	for i, b := range whole["content"].([]object) {
+		start, kind, field, text := maps.Clone(b), "text", "text", a.Text
 		switch b["type"] {
 		case "text":
 			start["text"] = ""
 		case "thinking":
 			start["thinking"], start["signature"] = "", ""
-			kind, field, whole = "thinking", "thinking", a.Reasoning
+			kind, field, text = "thinking", "thinking", a.Reasoning
 		default:
 			start["input"] = object{}
-			kind, field, whole = "input_json", "partial_json", string(marshal(b["input"]))
+			kind, field, text = "input_json", "partial_json", string(marshal(b["input"]))
 		}
 		s.event("content_block_start", object{"index": i, "content_block": start})
 		delta := func(kind, field string, v any) {
 			s.event("content_block_delta", object{"index": i, "delta": object{"type": kind + "_delta", field: v}})
 		}
-		for _, t := range pieces(whole) {
+		for _, t := range pieces(text) {
 			delta(kind, field, t)
 		}
 		if signature := b["signature"]; signature != nil {
@@ -167,9 +174,8 @@ func (s *stream) message(a *Answer) {
 		}
 		s.event("content_block_stop", object{"index": i})
 	}
-	end := a.message(nil, a.stopReason())
 	s.event("message_delta", object{
-		"delta": object{"stop_reason": end["stop_reason"], "stop_sequence": end["stop_sequence"]},
+		"delta": object{"stop_reason": whole["stop_reason"], "stop_sequence": whole["stop_sequence"]},
 		"usage": object{"output_tokens": a.Wrote},
 	})
 	s.event("message_stop", object{})
