@@ -18,6 +18,7 @@ import (
 	"vagen/env"
 	"vagen/internal/jsontext"
 	"vagen/internal/origin"
+	"vagen/internal/silent"
 	"vagen/internal/slots"
 	"vagen/rollout/gateway/internal/dialect"
 )
@@ -81,9 +82,7 @@ func New(o Settings) (*Gateway, error) {
 	if o.MaxBody == 0 {
 		o.MaxBody = 64 << 20
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = silent.Log(o.Log)
 	l, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: listen: %w", err)
