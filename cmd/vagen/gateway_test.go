@@ -99,7 +99,7 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 		if i == 2 {
 			break
 		}
-		require.Equal(t, []any{rollout.EndDone, 0.5}, []any{e.End, e.Return()})
+		require.Equal(t, []any{rollout.EndNoRoom, 0.5}, []any{e.End, e.Return()})
 		require.Len(t, e.Rows, 1)
 		require.Len(t, e.Rows[0].LogProbs, e.Rows[0].Len())
 	}
