@@ -53,14 +53,24 @@ func (pn pen) outline(p *path, m matrix, fine float64, emit func(outline []point
 	c.open()
 }
 
-// dash is outline for the dashes of lines.
-func (pn pen) dash(lines []polyline, m matrix, fine float64, emit func(outline []point) bool) {
+// dashWork is what cutting a dash counts as, in crossings.
+const dashWork = 10
+
+// dash is outline for the dashes of lines. Cutting them is work, too, which spend allows or not: where numbers are so
+// large that a dash does not change them, no outline comes of it.
+func (pn pen) dash(
+	lines []polyline, m matrix, fine float64, spend func(work int) bool, emit func(outline []point) bool,
+) {
 	c, ok := pn.contour(m, fine, emit)
 	if !ok {
 		return
 	}
 	for _, l := range lines {
-		for _, d := range pn.dashed(l) {
+		dashes := pn.dashed(l)
+		if !spend(dashWork * len(dashes)) {
+			return
+		}
+		for _, d := range dashes {
 			c.first, c.last = heading{}, heading{at: d.points[0]}
 			for i, p := range d.points[1:] {
 				c.straight(p, d.corner[i])

@@ -94,6 +94,9 @@ func clear(point) color.RGBA { return color.RGBA{} }
 // stops returns the stops of the first element of the chain that has any.
 func (r *renderer) stops(chain []*node, opacity float64) []stop {
 	for _, n := range chain {
+		if !r.spend(len(n.children)) {
+			return nil
+		}
 		var list []stop
 		for _, c := range n.children {
 			if c.name != "stop" || len(list) == maxStops {

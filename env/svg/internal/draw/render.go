@@ -322,7 +322,7 @@ func (r *renderer) stroke(p *path, fine float64, f frame) {
 	}
 	coarse := fine / tolerance * originalTolerance
 	lines := p.flattened(func(from, a, b, to point) int { return halvings(from, a, b, to, coarse) })
-	f.s.pen.dash(lines, f.m, fine, scan)
+	f.s.pen.dash(lines, f.m, fine, r.spend, scan)
 }
 
 // scanned hands an outline in user units to the scanner, which it overwrites; it

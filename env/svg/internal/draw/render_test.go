@@ -188,10 +188,14 @@ func TestHostileCodeIsBounded(t *testing.T) {
 		"huge numbers":   {doc(`<path d="M-1e300 1e300 C1e308 1e308 -1e308 0 9 9A1e300 1e-300 1e300 0 1 1 1 z" stroke="red" stroke-width="1e300"/>`), nil},
 		"not numbers": {doc(`<rect x="nan" y="inf" width="1e999" height="-5"/><circle r="-1"/><path d="M NaN 0 L Inf"/>`),
 			nil},
-		"huge scale":      {doc(`<g transform="scale(1e200)"><g transform="scale(1e200)"><circle r="1e-300" stroke="red"/></g></g>`), nil},
-		"no scale":        {doc(`<g transform="scale(0)"><circle r="1" stroke="red"/></g>`), nil},
-		"tiny dashes":     {doc(`<path d="M0 0L1e9 1e9" stroke="red" stroke-dasharray="1e-9 0 1e-9"/>`), nil},
-		"huge dash":       {doc(`<path d="M0 0H9" stroke="red" stroke-dasharray="1.5e308" stroke-dashoffset="-1"/>`), nil},
+		"huge scale":  {doc(`<g transform="scale(1e200)"><g transform="scale(1e200)"><circle r="1e-300" stroke="red"/></g></g>`), nil},
+		"no scale":    {doc(`<g transform="scale(0)"><circle r="1" stroke="red"/></g>`), nil},
+		"tiny dashes": {doc(`<path d="M0 0L1e9 1e9" stroke="red" stroke-dasharray="1e-9 0 1e-9"/>`), nil},
+		"huge dash":   {doc(`<path d="M0 0H9" stroke="red" stroke-dasharray="1.5e308" stroke-dashoffset="-1"/>`), nil},
+		"dashes too far away": {doc(`<path d="` + strings.Repeat("M1e17 0H2e17", 500) +
+			`" stroke="red" stroke-dasharray="1"/>`), ErrLimit},
+		"gradient of other elements": {doc(`<linearGradient id="g">` + strings.Repeat("<a/>", 5000) +
+			`<stop/></linearGradient>` + strings.Repeat(`<rect width="1" height="1" fill="url(#g)"/>`, 2000)), ErrLimit},
 		"huge repeats":    {gradient("repeat"), nil},
 		"huge reflection": {gradient("reflect"), nil},
 		"style bomb": {doc(`<style>` + strings.Repeat("*,", 400) + `*{` + strings.Repeat("a:b;", 10_000) + `}</style>` +
