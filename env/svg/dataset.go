@@ -91,8 +91,11 @@ func fromFolder(in fs.FS, root string) (*Dataset, error) {
 		if err != nil || e.IsDir() || !strings.EqualFold(path.Ext(name), ".svg") {
 			return err
 		}
-		if info, err := fs.Stat(in, name); err != nil || !info.Mode().IsRegular() {
+		switch info, err := fs.Stat(in, name); {
+		case err != nil || !info.Mode().IsRegular():
 			return err // reading a pipe would block
+		case info.Size() > maxLine:
+			return fmt.Errorf("%s has %d bytes, at most %d are allowed", name, info.Size(), maxLine)
 		}
 		code, err := fs.ReadFile(in, name)
 		samples = append(samples, Sample{Name: strings.TrimPrefix(name, root+"/"), Code: string(code)})
@@ -104,7 +107,7 @@ func fromFolder(in fs.FS, root string) (*Dataset, error) {
 	return NewDataset(samples)
 }
 
-// maxLine is the maximum length of a line of a JSON lines file, in bytes.
+// maxLine is the maximum length of an .svg file and of a line of a JSON lines file, in bytes.
 const maxLine = 16 << 20
 
 func fromLines(name string) (*Dataset, error) {

@@ -187,6 +187,8 @@ func TestDataComesFromFoldersAndLines(t *testing.T) {
 	write("some-set/train/x.svg", square)
 	write("some-set/val.jsonl", `{"Svg":"<svg/>","Filename":"one.svg"}`+"\n\n"+`{"svg":"<svg> </svg>"}`+"\n")
 	write("bad.jsonl", `{"Svg":"<svg/>"}`+"\n{")
+	write("large/a.svg", "")
+	require.NoError(t, os.Truncate(filepath.Join(dir, "large/a.svg"), maxLine+1))
 	write("empty.jsonl", `{"Filename":"one"}`)
 	write("latin.jsonl", "\xef\xbb\xbf"+`{"Svg":"<svg/>"}`+"\n"+`{"Svg":"<svg>caf`+"\xe9\"}")
 
@@ -217,6 +219,7 @@ func TestDataComesFromFoldersAndLines(t *testing.T) {
 	for path, want := range map[string]string{
 		"none": "no such file", "bad.jsonl": "line 2", "latin.jsonl": "line 2: byte 17: 0xe9 is not UTF-8",
 		"empty.jsonl": "line 1: the field Svg", "some-set": "",
+		"large": "a.svg has 16777217 bytes, at most 16777216 are allowed",
 	} {
 		_, err := load(filepath.Join(dir, path))
 		if want == "" {
