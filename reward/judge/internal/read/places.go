@@ -1,12 +1,14 @@
 package read
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 	"unicode"
 
+	"vagen/internal/pytext"
 	"vagen/reward"
 	"vagen/reward/judge/internal/english"
 )
@@ -43,7 +45,7 @@ func places(entries map[string]any, names map[string]string) ([]reward.Relation,
 		}
 		for _, v := range all {
 			if at, ok := place(v); ok && known {
-				list = append(list, reward.Relate(object, sign(at[0]-player[0]), sign(at[1]-player[1])))
+				list = append(list, reward.Relate(object, cmp.Compare(at[0], player[0]), cmp.Compare(at[1], player[1])))
 			} else if r, ok := pairOf(object, v); ok {
 				list, found = append(list, r), true
 			} else if r, ok := relationsOf(object, v); ok {
@@ -128,7 +130,7 @@ func relationList(entries []any, names map[string]string) ([]reward.Relation, bo
 		if r, ok := relationsOf(object, entry); ok {
 			list = append(list, r)
 		} else if at, ok := place(entry); ok && known {
-			list = append(list, reward.Relate(object, sign(at[0]-player[0]), sign(at[1]-player[1])))
+			list = append(list, reward.Relate(object, cmp.Compare(at[0], player[0]), cmp.Compare(at[1], player[1])))
 		}
 	}
 	return list, len(list) > 0
@@ -144,7 +146,8 @@ func entryName(entry map[string]any) (string, bool) {
 	return "", false
 }
 
-var objectKeys = []string{"object_id", "object", "id", "name", "type", "kind"}
+// objectKeys are the keys and the names of columns with the name of an object.
+var objectKeys = []string{"object_id", "object", "id", "name", "type", "kind", "thing", "item", "entity"}
 
 func isPlayer(key string) bool {
 	return slices.Contains([]string{"player", "agent", "me", "you"},
@@ -189,8 +192,8 @@ func pairOf(object string, v any) (r reward.Relation, ok bool) {
 	}
 	first, _ := pair[0].(string)
 	second, _ := pair[1].(string)
-	r = reward.Relation{Object: object, Vertical: english.Vertical(strings.ToLower(first)),
-		Horizontal: english.Horizontal(strings.ToLower(second))}
+	r = reward.Relation{Object: object, Vertical: english.Vertical(first),
+		Horizontal: english.Horizontal(second)}
 	return r, r.Vertical != "" || r.Horizontal != ""
 }
 
@@ -243,19 +246,9 @@ func relationIn(entry map[string]any, key string) string {
 		text, _ = entry[key].(string)
 	}
 	if key == "vertical" {
-		return english.Vertical(strings.ToLower(strings.TrimSpace(text)))
+		return english.Vertical(text)
 	}
-	return english.Horizontal(strings.ToLower(strings.TrimSpace(text)))
-}
-
-func sign(v float64) int {
-	switch {
-	case v < 0:
-		return -1
-	case v > 0:
-		return 1
-	}
-	return 0
+	return english.Horizontal(text)
 }
 
 // maxLiteral limits the length of a text that is read as one value.
@@ -264,10 +257,10 @@ const maxLiteral = 1 << 16
 // literal reads a JSON value or a Python literal, with or without a code block around
 // it; nil if the text is neither.
 func literal(text string) any {
-	text = strings.TrimFunc(text, pythonSpace)
+	text = pytext.Strip(text)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {
 		inner = strings.TrimLeftFunc(inner, unicode.IsLetter)
-		text = strings.TrimFunc(strings.TrimSuffix(inner, "```"), pythonSpace)
+		text = pytext.Strip(strings.TrimSuffix(inner, "```"))
 	}
 	if text == "" || len(text) > maxLiteral || text[0] != '{' && text[0] != '[' {
 		return nil

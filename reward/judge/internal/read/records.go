@@ -1,6 +1,7 @@
 package read
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"vagen/internal/floats"
+	"vagen/internal/pytext"
 	"vagen/internal/safeyaml"
 	"vagen/reward"
 	"vagen/reward/judge/internal/english"
@@ -64,8 +66,11 @@ func objectLines(text string) []any {
 	return list
 }
 
-// maxRecords limits the entries that are read of one text.
-const maxRecords = 256
+// Limits of the entries that are read of one text, and of the columns of a table of them.
+const (
+	maxRecords = 256
+	maxColumns = 64
+)
 
 // closing returns the length of the text up to the brace that closes the one it starts
 // with, 0 without one. Braces within strings do not count.
@@ -96,7 +101,7 @@ func closing(text string) int {
 
 // unfenced returns the inside of a block of code, or the text.
 func unfenced(text string) string {
-	text = strings.TrimFunc(text, pythonSpace)
+	text = pytext.Strip(text)
 	inner, ok := strings.CutPrefix(text, "```")
 	if !ok {
 		return text
@@ -157,14 +162,16 @@ func yamlNode(n ast.Node) any {
 
 // yamlPairs returns a mapping. A key that occurs again is another object.
 func yamlPairs(pairs []*ast.MappingValueNode) map[string]any {
-	entry := make(map[string]any, len(pairs))
+	entry, again := make(map[string]any, len(pairs)), map[string]int{}
 	for _, p := range pairs {
 		name := p.Key.GetToken().Value
-		key, taken := name, true
-		for n := 2; taken; n++ {
-			if _, taken = entry[key]; taken {
-				key = name + "_" + strconv.Itoa(n)
-			}
+		key, n := name, again[name]
+		for _, taken := entry[key]; taken; _, taken = entry[key] {
+			n++
+			key = name + "_" + strconv.Itoa(n+1)
+		}
+		if n > 0 {
+			again[name] = n
 		}
 		entry[key] = yamlNode(p.Value)
 	}
@@ -175,6 +182,9 @@ func yamlPairs(pairs []*ast.MappingValueNode) map[string]any {
 // which bars, commas, tabs or several spaces separate. nil for any other text.
 func tableValue(text string) any {
 	text = unfenced(text)
+	if len(text) > maxLiteral {
+		return nil
+	}
 	head, _, ok := strings.Cut(text, "\n")
 	if lower := strings.ToLower(head); !ok || !strings.Contains(lower, "vertical") && !strings.Contains(lower, "row") {
 		return nil
@@ -231,8 +241,11 @@ func tableCells(line string) []string {
 }
 
 // columnNames returns the keys of a table's columns: the object, and two of its directions
-// or its position. nil without these.
+// or its position. nil without these, and of more than maxColumns.
 func columnNames(cells []string) []string {
+	if len(cells) > maxColumns {
+		return nil
+	}
 	names := make([]string, len(cells))
 	object, vertical, horizontal := false, false, false
 	for i, c := range cells {
@@ -246,8 +259,7 @@ func columnNames(cells []string) []string {
 			vertical = true
 		case c == "col" || c == "column":
 			c, horizontal = "column", true
-		case strings.HasPrefix(c, "object") || c == "name" || c == "thing" || c == "item" || c == "id" || c == "kind" ||
-			c == "type" || c == "entity":
+		case strings.HasPrefix(c, "object") || slices.Contains(objectKeys, c):
 			if !object {
 				c, object = "object", true
 			}
