@@ -37,8 +37,6 @@ type format struct {
 	anchored bool // sections are those of the whole text, not of the first match in it
 	rich     bool // think is the text of the sections inside the think block
 	answer   bool // actions come from the first answer block when the shape is not found
-	lower    bool // actions are lower-cased
-	rebuild  []string
 }
 
 // The formats of every dialect. Built once; the tables are never changed.
@@ -53,76 +51,64 @@ const (
 	// reserve it as a token and cannot write it as text.
 	perceptionTag = "perception"
 	imageMark     = "<image>"
-	pieceBefore   = "before" // free text of free_wm before the answer
-	pieceAfter    = "after"  // and after it
+	// Free text of free_wm before and after the answer. No section can have these names.
+	pieceBefore = "(before)"
+	pieceAfter  = "(after)"
 )
 
 func buildFormats() []format {
 	var all []format
-	legacy := func(name string, rich bool, whole bool, sh shape) {
-		rebuild := []string{SectionThink, SectionAnswer}
-		if name == "no_think" {
-			rebuild = rebuild[1:]
+	add := func(d Dialect, sh shape, f format, names ...string) {
+		f.dialect, f.shape = d, sh
+		for _, f.name = range names {
+			all = append(all, f)
 		}
-		all = append(all, format{dialect: Legacy, name: name, shape: sh, strict: true, whole: whole, rich: rich,
-			rebuild: rebuild})
 	}
-	legacy("no_think", false, true, blocks(SectionAnswer))
-	legacy("free_think", false, true, blocks(SectionThink, SectionAnswer))
+	answer, free := blocks(SectionAnswer), blocks(SectionThink, SectionAnswer)
+	wm := blocks(SectionObservation, SectionThink, SectionAnswer, SectionPrediction)
+	acting := func(sh shape) shape { return sh.renamed(answerTag, actionTag) }
+
+	add(Legacy, answer, format{strict: true, whole: true}, "no_think")
+	add(Legacy, free, format{strict: true, whole: true}, "free_think")
 	for name, inner := range map[string][]string{
 		"grounding":               {SectionObservation, SectionReasoning},
 		"worldmodeling":           {SectionReasoning, SectionPrediction},
 		"grounding_worldmodeling": {SectionObservation, SectionReasoning, SectionPrediction},
 	} {
-		for _, suffix := range []string{"", "_structured", "_symbolic"} {
-			legacy(name+suffix, true, false, thinking(inner...))
-		}
+		add(Legacy, thinking(inner...), format{strict: true, rich: true}, name, name+"_structured", name+"_symbolic")
 	}
 	// The parser of the legacy SVG service: found anywhere, image marks kept.
-	all = append(all, format{dialect: Legacy, name: "raw_response", shape: blocks(SectionThink, SectionAnswer),
-		rebuild: []string{SectionThink, SectionAnswer}})
+	add(Legacy, free, format{}, "raw_response")
 
-	wm := []string{SectionObservation, SectionThink, SectionAnswer, SectionPrediction}
-	lite := func(d Dialect, name string, sh shape, lowered bool, rebuild ...string) {
-		all = append(all, format{dialect: d, name: name, shape: sh, lower: lowered, rebuild: rebuild})
-	}
-	lite(Lite, "free_think", blocks(SectionThink, SectionAnswer), true, SectionThink, SectionAnswer)
-	lite(Lite, "answer", blocks(SectionAnswer), true, SectionAnswer)
-	lite(Lite, "wm", blocks(wm...), true, wm...)
-	lite(Lite, "free_wm", shape{
+	add(Lite, free, format{}, "free_think")
+	add(Lite, answer, format{}, "answer")
+	add(Lite, wm, format{}, "wm")
+	add(Lite, shape{
 		anchors: [][]string{{"<observation>"}, {"</observation>"}, {"<answer>"}, {"</answer>"}, {"<prediction>"},
 			{"</prediction>"}},
 		pieces: []string{SectionObservation, pieceBefore, SectionAnswer, pieceAfter, SectionPrediction},
-	}, true, SectionObservation, SectionAnswer, SectionPrediction)
+	}, format{}, "free_wm")
 
-	lite(LiteNavigation, "free_think", acting(blocks(SectionThink, SectionAnswer)), true, SectionThink, SectionAnswer)
-	lite(LiteNavigation, "wm", acting(blocks(wm...)), true, wm...)
-	lite(LiteNavigation, "eval_mode", acting(blocks(SectionAnswer)), true, SectionAnswer)
-	all = append(all, format{dialect: LiteNavigation, name: "no_think", shape: acting(blocks(SectionAnswer)),
-		strict: true, whole: true, anchored: true, lower: true, rebuild: []string{SectionAnswer}})
+	add(LiteNavigation, acting(free), format{}, "free_think")
+	add(LiteNavigation, acting(wm), format{}, "wm")
+	add(LiteNavigation, acting(answer), format{}, "eval_mode")
+	add(LiteNavigation, acting(answer), format{strict: true, whole: true, anchored: true}, "no_think")
 
-	lite(LitePrimitiveSkill, "free_think", blocks(SectionThink, SectionAnswer), false, SectionThink, SectionAnswer)
-	lite(LitePrimitiveSkill, "wm", blocks(wm...), false, wm...)
+	add(LitePrimitiveSkill, free, format{}, "free_think")
+	add(LitePrimitiveSkill, wm, format{}, "wm")
 
-	next := func(name string, sh shape, rebuild ...string) {
-		all = append(all, format{dialect: Next, name: name, shape: sh, lower: true, rebuild: rebuild})
-	}
-	tagged := []string{SectionObservation, SectionReasoning, SectionPrediction, SectionAnswer}
-	for _, name := range []string{"wm", "wm_think", "free_wm"} { // free_wm is the older name of wm_think
-		next(name, perceiving(blocks(tagged...)), tagged...)
-	}
-	next("free_think", blocks(SectionThink, SectionAnswer), SectionThink, SectionAnswer)
-	for _, name := range []string{"answer", "eval_mode", "no_think"} {
-		next(name, blocks(SectionAnswer), SectionAnswer)
-	}
+	// free_wm is the older name of wm_think.
+	add(Next, blocks(SectionObservation, SectionReasoning, SectionPrediction, SectionAnswer).renamed(SectionObservation,
+		perceptionTag), format{}, "wm", "wm_think", "free_wm")
+	add(Next, free, format{}, "free_think")
+	add(Next, answer, format{}, "answer", "eval_mode", "no_think")
 
 	for _, d := range Dialects() {
 		sh := thinking(SectionObservation, SectionPrediction)
 		if d == LiteNavigation {
 			sh = acting(sh)
 		}
-		all = append(all, format{dialect: d, name: ObservePredict, shape: sh, strict: true, rich: true, answer: true,
-			lower: d != Legacy && d != LitePrimitiveSkill, rebuild: []string{SectionThink, SectionAnswer}})
+		add(d, sh, format{strict: true, rich: true, answer: true}, ObservePredict)
 	}
 	slices.SortFunc(all, func(a, b format) int {
 		if c := strings.Compare(string(a.dialect), string(b.dialect)); c != 0 {
@@ -132,6 +118,9 @@ func buildFormats() []format {
 	})
 	return all
 }
+
+// lowers reports whether a dialect lower-cases actions.
+func (d Dialect) lowers() bool { return d != Legacy && d != LitePrimitiveSkill }
 
 // blocks is the shape of one tagged block after another.
 func blocks(sections ...string) shape {
@@ -155,24 +144,15 @@ func thinking(inner ...string) shape {
 	return sh
 }
 
-// acting is the shape with <action> where others write <answer>.
-func acting(sh shape) shape {
-	for _, anchor := range sh.anchors {
-		for i, tag := range anchor {
-			anchor[i] = strings.Replace(tag, answerTag, actionTag, 1)
+// renamed is the shape with another tag in the place of one.
+func (sh shape) renamed(from, to string) shape {
+	anchors := make([][]string, len(sh.anchors))
+	for i, anchor := range sh.anchors {
+		for _, tag := range anchor {
+			anchors[i] = append(anchors[i], strings.Replace(tag, from, to, 1))
 		}
 	}
-	return sh
-}
-
-// perceiving is the shape with <perception> where others write <observation>.
-func perceiving(sh shape) shape {
-	for _, anchor := range sh.anchors {
-		for i, tag := range anchor {
-			anchor[i] = strings.Replace(tag, SectionObservation, perceptionTag, 1)
-		}
-	}
-	return sh
+	return shape{anchors, sh.pieces}
 }
 
 // Dialects returns the names of all dialects, sorted.

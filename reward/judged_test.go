@@ -44,6 +44,21 @@ func exhaustive(said, truth []Relation) float64 {
 	return best
 }
 
+// TestThousandsOfObjectsAreCompared: their number of pairs would take hours.
+func TestThousandsOfObjectsAreCompared(t *testing.T) {
+	const n = 20_000
+	var said, truth []Relation
+	for range n {
+		truth = append(truth, Relate("hole", -1, 1), Relate("hole", 1, -1))
+		said = append(said, Relate("hole", -1, -1)) // agrees with both
+	}
+	for range n {
+		said = append(said, Relation{Object: "hole", Vertical: Above}) // needs the first ones
+	}
+	require.Equal(t, float64(n), Similarity(said, truth))
+	require.Equal(t, n, exactMatches(said[:n+1], append(said[:n:n], truth...)))
+}
+
 func TestRepeatedTextsArePenalisedUnlessTheyAreRight(t *testing.T) {
 	truth := []Relation{Relate("target", -1, 0), Relate("box", 0, 1)}
 	reading := func(text string, relations ...Relation) Reading {

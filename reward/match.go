@@ -1,5 +1,7 @@
 package reward
 
+import "slices"
+
 // Objects are compared by name; within a name, claimed objects are assigned to true
 // ones.
 
@@ -20,20 +22,36 @@ func F1(matches float64, said, truth int) float64 {
 	return 2 * matches / float64(said+truth)
 }
 
+// kind is the claimed or the true objects that are in the same directions: a list may have thousands of objects, but
+// there are few kinds.
+type kind struct {
+	where Relation // without a name
+	n     int
+}
+
+func kinds(list []Relation) []kind {
+	var kinds []kind
+	for _, r := range list {
+		where := Relation{Vertical: r.Vertical, Horizontal: r.Horizontal}
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.where == where })
+		if i < 0 {
+			i, kinds = len(kinds), append(kinds, kind{where: where})
+		}
+		kinds[i].n++
+	}
+	return kinds
+}
+
 // exactMatches counts the pairs of one claimed and one true object that agree in
 // both directions; unstated directions agree with unstated ones. Names are ignored,
 // and each object is in one pair at most.
 func exactMatches(said, truth []Relation) int {
-	type place struct{ vertical, horizontal string }
-	open := make(map[place]int, len(truth))
-	for _, t := range truth {
-		open[place{t.Vertical, t.Horizontal}]++
-	}
-	n := 0
-	for _, s := range said {
-		if at := (place{s.Vertical, s.Horizontal}); open[at] > 0 {
-			open[at]--
-			n++
+	n, right := 0, kinds(truth)
+	for _, s := range kinds(said) {
+		for _, t := range right {
+			if s.where == t.where {
+				n += min(s.n, t.n)
+			}
 		}
 	}
 	return n
@@ -48,30 +66,19 @@ func exactMatches(said, truth []Relation) int {
 // largest size among pairs that agree in one direction, found by augmenting
 // paths (Kuhn's algorithm).
 func Similarity(said, truth []Relation) float64 {
-	var restSaid, restTruth []Relation
-	taken := make([]bool, len(truth))
+	from, to := kinds(said), kinds(truth)
 	whole := 0
-	for _, s := range said {
-		at := -1
-		for j, t := range truth {
-			if !taken[j] && agreements(s, t) == 2 {
-				at = j
-				break
+	for i := range from {
+		for j := range to {
+			if agreements(from[i].where, to[j].where) == 2 {
+				n := min(from[i].n, to[j].n)
+				whole += n
+				from[i].n -= n
+				to[j].n -= n
 			}
 		}
-		if at < 0 {
-			restSaid = append(restSaid, s)
-			continue
-		}
-		taken[at] = true
-		whole++
 	}
-	for j, t := range truth {
-		if !taken[j] {
-			restTruth = append(restTruth, t)
-		}
-	}
-	return float64(whole) + float64(largestMatching(restSaid, restTruth))/2
+	return float64(whole) + float64(largestMatching(from, to))/2
 }
 
 func agreements(a, b Relation) int {
@@ -86,22 +93,29 @@ func agreements(a, b Relation) int {
 }
 
 // largestMatching returns the size of a largest matching of pairs that agree in a
-// direction.
-func largestMatching(said, truth []Relation) int {
-	partner := make([]int, len(truth)) // index of the said object, −1 when free
-	for j := range partner {
-		partner[j] = -1
-	}
-	visited := make([]int, len(truth)) // round in which the true object was tried
+// direction. It uses up the true objects.
+func largestMatching(said, truth []kind) int {
+	pairs := make([]int, len(said)*len(truth)) // of a claimed and a true kind
+	visited := make([]int, len(truth))         // size of the matching, from 1, when the true kind was tried
 	var augment func(i, round int) bool
 	augment = func(i, round int) bool {
-		for j, t := range truth {
-			if visited[j] == round || agreements(said[i], t) == 0 {
+		for j := range truth {
+			if visited[j] == round || agreements(said[i].where, truth[j].where) == 0 {
 				continue
 			}
 			visited[j] = round
-			if partner[j] < 0 || augment(partner[j], round) {
-				partner[j] = i
+			found := truth[j].n > 0
+			if found {
+				truth[j].n--
+			}
+			for k := 0; k < len(said) && !found; k++ {
+				if other := k*len(truth) + j; pairs[other] > 0 && augment(k, round) {
+					pairs[other]--
+					found = true
+				}
+			}
+			if found {
+				pairs[i*len(truth)+j]++
 				return true
 			}
 		}
@@ -109,7 +123,7 @@ func largestMatching(said, truth []Relation) int {
 	}
 	size := 0
 	for i := range said {
-		if augment(i, i+1) {
+		for n := said[i].n; n > 0 && augment(i, size+1); n-- {
 			size++
 		}
 	}

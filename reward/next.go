@@ -1,6 +1,10 @@
 package reward
 
-import "strings"
+import (
+	"strings"
+
+	"vagen/internal/pytext"
+)
 
 // The Next formats, which all environments have used since August 2026. A text whose
 // whole form matches is correct. From any other text, sections are salvaged so that
@@ -40,7 +44,7 @@ func (p *Parser) worldModel(r *Response) {
 	var got pieces
 	if r.FormatCorrect = p.format.shape.covers(body, &got); r.FormatCorrect {
 		for i, name := range p.format.shape.pieces {
-			r.Sections[name] = strip(got[i])
+			r.Sections[name] = pytext.Strip(got[i])
 		}
 		return
 	}
@@ -56,7 +60,7 @@ func (p *Parser) freeThink(r *Response) {
 	var got pieces
 	if answerShape.covers(body, &got) && strings.Contains(r.Raw, thinkClose) {
 		r.FormatCorrect = true
-		r.Sections[SectionAnswer] = strip(got[0])
+		r.Sections[SectionAnswer] = pytext.Strip(got[0])
 	} else {
 		// Answers drafted within the thoughts are not actions: read only the body.
 		answer := recoverSection(body, SectionAnswer)
@@ -77,7 +81,7 @@ var answerShape = blocks(SectionAnswer)
 func (p *Parser) answerOnly(r *Response) {
 	var got pieces
 	if r.FormatCorrect = answerShape.covers(r.Raw, &got); r.FormatCorrect {
-		r.Sections[SectionAnswer] = strip(got[0])
+		r.Sections[SectionAnswer] = pytext.Strip(got[0])
 		return
 	}
 	p.salvageAnswer(r)
@@ -86,16 +90,16 @@ func (p *Parser) answerOnly(r *Response) {
 // answerAmongText reads an answer at the end of the text, after any other text.
 func (p *Parser) answerAmongText(r *Response) {
 	before, rest, found := strings.Cut(r.Raw, "<"+answerTag+">")
-	answer, closed := strings.CutSuffix(strip(rest), "</"+answerTag+">")
+	answer, closed := strings.CutSuffix(pytext.Strip(rest), "</"+answerTag+">")
 	if r.FormatCorrect = found && closed; r.FormatCorrect {
-		r.Sections[SectionReasoning], r.Sections[SectionAnswer] = strip(before), strip(answer)
+		r.Sections[SectionReasoning], r.Sections[SectionAnswer] = pytext.Strip(before), pytext.Strip(answer)
 		return
 	}
 	p.salvageAnswer(r)
 }
 
 func (p *Parser) salvageAnswer(r *Response) {
-	r.Sections[SectionReasoning] = strip(r.Raw)
+	r.Sections[SectionReasoning] = pytext.Strip(r.Raw)
 	r.Sections[SectionAnswer] = recoverSection(r.Raw, SectionAnswer)
 }
 
@@ -112,7 +116,7 @@ func afterThinking(text, tag string) (thoughts, body string) {
 	if inner, ok := strings.CutPrefix(text[skipSpace(text, 0):end], thinkOpen); ok {
 		thoughts = inner
 	}
-	return strip(thoughts), text[end+len(thinkClose):]
+	return pytext.Strip(thoughts), text[end+len(thinkClose):]
 }
 
 // boxed returns the content of the first answer box.
@@ -125,5 +129,5 @@ func boxed(text string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return strip(content), true
+	return pytext.Strip(content), true
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/pytext"
 	"vagen/internal/testkit"
 )
 
@@ -112,7 +113,7 @@ func compareSalvage(t *testing.T, text string) {
 					find = labelled
 				}
 				got, ok := find(text, name)
-				if ok != (want != nil) || ok && strip(got) != strip(want[1]) {
+				if ok != (want != nil) || ok && pytext.Strip(got) != pytext.Strip(want[1]) {
 					t.Fatalf("%s, label %t: found %t, %q in %q, want %q", name, label, ok, got, text, want)
 				}
 			}

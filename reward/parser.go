@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"vagen/internal/nearest"
+	"vagen/internal/pytext"
 )
 
 // ErrFormat is wrapped by NewParser for a dialect or format that does not exist.
@@ -86,7 +87,7 @@ func newParser(f *format, o ParserOptions) (*Parser, error) {
 	}
 	p := &Parser{
 		format: f, sep: o.ActionSep, max: o.MaxActions, special: slices.Clone(o.SpecialTokens),
-		lower: f.lower && !o.KeepCase, box: o.AnswerBox,
+		lower: f.dialect.lowers() && !o.KeepCase, box: o.AnswerBox,
 	}
 	if p.sep == "" {
 		p.sep = ","
@@ -217,7 +218,7 @@ func (p *Parser) sections(r *Response, got *pieces) {
 	case f.rich:
 		r.Sections[SectionThink] = p.clean(think.String())
 	case f.name == "free_wm":
-		text := strip(strip(got[1]) + " " + strip(got[3]))
+		text := pytext.Strip(pytext.Strip(got[1]) + " " + pytext.Strip(got[3]))
 		r.Sections[SectionThink], r.Sections[SectionReasoning] = text, text
 	case f.name == "wm" && f.dialect == Lite:
 		r.Sections[SectionReasoning] = r.Sections[SectionThink]
@@ -228,10 +229,10 @@ func (p *Parser) sections(r *Response, got *pieces) {
 // special tokens, and strips when there are any.
 func (p *Parser) clean(s string) string {
 	if p.format.dialect != Legacy {
-		return strip(s)
+		return pytext.Strip(s)
 	}
 	for _, token := range p.special {
-		s = strip(strings.ReplaceAll(s, token, ""))
+		s = pytext.Strip(strings.ReplaceAll(s, token, ""))
 	}
 	return s
 }
@@ -241,7 +242,7 @@ func (p *Parser) actions(answer string) (actions []string, dropped int) {
 	actions = make([]string, 0, 4)
 	for word, rest, more := "", answer, true; more; {
 		word, rest, more = strings.Cut(rest, p.sep)
-		if word = strip(word); word == "" {
+		if word = pytext.Strip(word); word == "" {
 			continue
 		}
 		if p.max > 0 && len(actions) == p.max {
@@ -259,11 +260,15 @@ func (p *Parser) actions(answer string) (actions []string, dropped int) {
 // Canonical writes a response from the sections of a parsed one, without other text
 // around or between them. A response without sections gives empty tags.
 func (p *Parser) Canonical(r Response) string {
+	names := p.Sections()
+	if p.own().rich {
+		names = []string{SectionThink, SectionAnswer}
+	}
 	var b strings.Builder
-	for _, name := range p.own().rebuild {
+	for _, name := range names {
 		tag := p.Tag(name)
 		b.WriteString("<" + tag + ">")
-		b.WriteString(strip(r.Sections[name]))
+		b.WriteString(pytext.Strip(r.Sections[name]))
 		b.WriteString("</" + tag + ">")
 	}
 	return b.String()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/pytext"
 	"vagen/internal/testkit"
 )
 
@@ -95,14 +96,6 @@ func TestLowerIsPythons(t *testing.T) {
 	} {
 		require.Equal(t, want, lower(in), "%q", in)
 	}
-}
-
-func TestSpaceIsPythons(t *testing.T) {
-	for r, want := range map[rune]bool{' ': true, '\v': true, 0x1c: true, 0x1f: true, 0x1b: false, 0x85: true, 0xa0: true,
-		0x3000: true, 0x2028: true, 0x1680: true, 0x200b: false, 0xfeff: false, 0x180e: false, '_': false} {
-		require.Equal(t, want, isSpace(r), "%U", r)
-	}
-	require.Equal(t, "a\u200b", strip("\u3000\x1ca\u200b\u0085\n"))
 }
 
 // oracle is the shape as the regular expression of its comment. Go's engine
@@ -236,7 +229,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%d actions, allowed are %d", len(r.Actions), limit)
 			}
 			for _, a := range r.Actions {
-				if strip(a) == "" {
+				if pytext.Strip(a) == "" {
 					t.Errorf("empty action in %q", r.Actions)
 				}
 			}

@@ -4,45 +4,16 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"vagen/internal/pytext"
 )
 
-// The original systems treat text as Python does: white space is Unicode's, and
-// includes the four ASCII separators that Go leaves out, and lower-casing uses
-// the full mapping. These helpers match str.isspace, str.strip and str.lower.
-
-// isSpace reports whether Python's \s matches r.
-func isSpace(r rune) bool {
-	switch {
-	case r <= ' ':
-		return r == ' ' || r >= '\t' && r <= '\r' || r >= 0x1c && r <= 0x1f
-	case r < 0x80:
-		return false
-	}
-	return unicode.IsSpace(r)
-}
-
-// strip removes white space at both ends.
-func strip(s string) string { return strings.TrimFunc(s, isSpace) }
+// The original systems treat text as Python does: see package pytext for white space; lower-casing uses the full
+// mapping.
 
 // skipSpace returns the index of the first character of s, at i or later, that
 // is not white space.
-func skipSpace(s string, i int) int {
-	for i < len(s) {
-		if c := s[i]; c < utf8.RuneSelf {
-			if !isSpace(rune(c)) {
-				return i
-			}
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if !isSpace(r) {
-			return i
-		}
-		i += n
-	}
-	return i
-}
+func skipSpace(s string, i int) int { return len(s) - len(strings.TrimLeftFunc(s[i:], pytext.Space)) }
 
 const (
 	dottedI    = '\u0130' // İ lower-cases to i and a combining dot

@@ -3,6 +3,8 @@ package reward
 import (
 	"strings"
 	"unicode/utf8"
+
+	"vagen/internal/pytext"
 )
 
 // aliases are the names that are searched for the sections of a malformed response,
@@ -21,12 +23,12 @@ var aliases = map[string][]string{
 func recoverSection(text, section string) string {
 	for _, name := range aliases[section] {
 		if content, ok := looseBlock(text, name); ok {
-			return strip(content)
+			return pytext.Strip(content)
 		}
 	}
 	for _, name := range aliases[section] {
 		if content, ok := labelled(text, name); ok {
-			return strip(content)
+			return pytext.Strip(content)
 		}
 	}
 	return ""

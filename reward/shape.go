@@ -1,6 +1,10 @@
 package reward
 
-import "strings"
+import (
+	"strings"
+
+	"vagen/internal/pytext"
+)
 
 // shape is the pattern of a response: anchors, with free text of any length
 // between one anchor and the next. An anchor is a run of literal tags that may
@@ -39,7 +43,7 @@ func (sh *shape) find(s string, out *pieces) bool {
 // and returns its pieces. Free text may include tags if the match needs that; then the
 // last piece is the one that includes them.
 func (sh *shape) covers(s string, out *pieces) bool {
-	s = strip(s)
+	s = pytext.Strip(s)
 	last := len(sh.anchors) - 1
 	// The last anchor is one tag in every format, so its position is known.
 	body, ok := strings.CutSuffix(s, sh.anchors[last][0])

@@ -25,10 +25,8 @@ func NewTagged(name string, sections []string, o ParserOptions) (*Parser, error)
 		return nil, fmt.Errorf("reward: format %q: %w", name, err)
 	}
 	whole := o.Dialect == Legacy
-	sections = slices.Clone(sections)
 	return newParser(&format{
-		dialect: o.Dialect, name: name, shape: blocks(sections...), rebuild: sections,
-		strict: whole, whole: whole, lower: !whole,
+		dialect: o.Dialect, name: name, shape: blocks(slices.Clone(sections)...), strict: whole, whole: whole,
 	}, o)
 }
 

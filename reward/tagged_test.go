@@ -45,3 +45,16 @@ func TestFormatsThatCannotBeReadAreRefused(t *testing.T) {
 	_, err := NewTagged("a", []string{"answer"}, ParserOptions{MaxActions: -1})
 	require.ErrorContains(t, err, "max_actions is -1")
 }
+
+// TestEverySectionOfAFormatOfYourOwnIsKept: whatever names it has.
+func TestEverySectionOfAFormatOfYourOwnIsKept(t *testing.T) {
+	sections := []string{"before", "answer", "after"}
+	p, err := NewTagged("mine", sections, ParserOptions{})
+	require.NoError(t, err)
+	require.Equal(t, sections, p.Sections())
+	text := p.Compose(func(section string) string { return "x " + section })
+	require.Equal(t, "<before>x before</before><answer>x answer</answer><after>x after</after>", text)
+	r := p.Parse(text)
+	require.Equal(t, map[string]string{"before": "x before", "answer": "x answer", "after": "x after"}, r.Sections)
+	require.Equal(t, text, p.Canonical(r))
+}

@@ -96,10 +96,8 @@ func (e *Env) ownObservation(image string, done []string, first bool) string {
 func clean(commands []string) []string {
 	list := make([]string, len(commands))
 	for i, c := range commands {
-		name, rest, _ := strings.Cut(c, "(")
-		rest, _, _ = strings.Cut(rest, "(")
-		rest, _, _ = strings.Cut(rest, ")")
-		list[i] = strings.TrimSpace(name) + "(" + strings.Join(strings.Fields(rest), "") + ")"
+		name, numbers := parts(c)
+		list[i] = name + "(" + strings.Join(numbers, ",") + ")"
 	}
 	return list
 }

@@ -5,7 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode"
+
+	"vagen/internal/pytext"
 )
 
 // Skill is a command to the arm.
@@ -28,14 +29,8 @@ const (
 // missing. Coordinates are clamped to the workspace. ok is false for an unknown name, a
 // wrong count of numbers, or an invalid number.
 func (t *task) parseSkill(text string) (s Skill, ok bool) {
-	name, rest, found := strings.Cut(text, "(")
-	if !found {
-		return s, false
-	}
-	s.Name = strings.ToLower(strings.TrimFunc(name, unicode.IsSpace))
-	rest, _, _ = strings.Cut(rest, "(")
-	rest, _, _ = strings.Cut(rest, ")")
-	words := strings.Split(rest, ",")
+	name, words := parts(text)
+	s.Name = strings.ToLower(name)
 	want := 3
 	switch s.Name {
 	case Pick, Place:
@@ -61,9 +56,20 @@ func (t *task) parseSkill(text string) (s Skill, ok bool) {
 	return s, true
 }
 
+// parts returns the name of a command and the texts of its numbers.
+func parts(command string) (name string, numbers []string) {
+	name, rest, _ := strings.Cut(command, "(")
+	rest, _, _ = strings.Cut(rest, "(")
+	rest, _, _ = strings.Cut(rest, ")")
+	numbers = strings.Split(rest, ",")
+	for i, text := range numbers {
+		numbers[i] = pytext.Strip(text)
+	}
+	return pytext.Strip(name), numbers
+}
+
 // number parses a number as Python's float does, except that NaN is invalid.
 func number(text string) (float64, bool) {
-	text = strings.TrimFunc(text, unicode.IsSpace)
 	if strings.ContainsAny(text, "xXpP") {
 		return 0, false // Go's hexadecimal notation
 	}

@@ -256,6 +256,7 @@ func TestCommandsAreReadAsTheOriginalReadsThem(t *testing.T) {
 		" PIC\u212a ( 10 , -2e1 ,30.0) now": "pick(10,-20,30)",
 		"place(10.4,20.6,30":                "place(10,21,30)",
 		"place(1_0,20,30)":                  "place(10,20,30)",
+		"\x1c pick\x1f(1,\x1d2\x1e,3)":      "pick(1,2,10)", // which Python's strip and float accept
 		"pick(900,-900,0)":                  "pick(150,-200,10)",
 		"pick(inf,-1e999,+0)":               "pick(150,-200,10)",
 		"push(1,2,30,4,5,60)x(":             "push(1,2,30,4,5,60)",

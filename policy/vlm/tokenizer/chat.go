@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"vagen/internal/pytext"
 	"vagen/policy/vlm/tokenizer/internal/jinja"
 )
 
@@ -56,7 +57,7 @@ func (t turn) wrap(s string) string { return t.before + t.shown(s) + t.after }
 // shown is a message's text between before and after.
 func (t turn) shown(s string) string {
 	if t.trim {
-		s = strings.TrimFunc(s, jinja.Space)
+		s = pytext.Strip(s)
 	}
 	if t.quote {
 		s = jinja.Quote(s)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/pytext"
 	"vagen/policy/vlm/tokenizer/internal/jinja"
 )
 
@@ -183,7 +184,7 @@ func (c *Chat) ToolSystem(text string, tools json.RawMessage) (string, error) {
 // thoughtful returns a response that begins with a thought as the template shows the last one of a conversation,
 // which begins with the text before. ok is false, and the text unchanged, if there is no thought or it shows none.
 func (c *Chat) thoughtful(text string, calls toolCalls, before string) (_ string, ok bool) {
-	inner, thinks := strings.CutPrefix(strings.TrimLeftFunc(text, jinja.Space), "<think>")
+	inner, thinks := strings.CutPrefix(strings.TrimLeftFunc(text, pytext.Space), "<think>")
 	thought, rest, closed := strings.Cut(inner, "</think>")
 	if !c.reasons || !thinks || !closed {
 		return text, false

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"vagen/internal/pytext"
 	"vagen/reward"
 	"vagen/reward/judge/internal/english"
 )
@@ -107,7 +108,7 @@ func (b board) row(line string) ([]piece, bool) {
 	if len(line) > 8*maxSide {
 		return nil, false
 	}
-	if line = strings.TrimFunc(line, pythonSpace); line != "" {
+	if line = pytext.Strip(line); line != "" {
 		line = b.unnumbered(line)
 	}
 	isPiece := func(r rune) bool { _, ok := b.pieces[r]; return ok }
@@ -118,7 +119,7 @@ func (b board) row(line string) ([]piece, bool) {
 	for _, r := range line {
 		if isPiece(r) {
 			row = append(row, b.pieces[r])
-		} else if !pythonSpace(r) && r != '|' && r != ',' {
+		} else if !pytext.Space(r) && r != '|' && r != ',' {
 			return nil, false
 		}
 	}

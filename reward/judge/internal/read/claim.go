@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/pytext"
 	"vagen/reward"
 	"vagen/reward/judge/internal/english"
 	"vagen/reward/judge/internal/plain"
@@ -47,7 +48,7 @@ func sentenceEnd(text string, i int) bool {
 }
 
 // Blank reports whether a text has nothing to read.
-func Blank(text string) bool { return strings.TrimFunc(text, pythonSpace) == "" }
+func Blank(text string) bool { return pytext.Strip(text) == "" }
 
 // Knows reports whether an environment's objects have words of their own.
 func Knows(environment string) bool { return objectWords[environment] != nil }

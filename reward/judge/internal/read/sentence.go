@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"vagen/internal/pytext"
 	"vagen/reward"
 	"vagen/reward/judge/internal/plain"
 )
@@ -31,7 +32,7 @@ var directions = []phrase{
 
 // read reads sentences literally, as judge.Rules describes.
 func read(text string, names map[string]string, vocabulary []phrase) []reward.Relation {
-	text = strings.ToLower(strings.Join(strings.FieldsFunc(text, pythonSpace), " "))
+	text = strings.ToLower(strings.Join(strings.FieldsFunc(text, pytext.Space), " "))
 	var list []reward.Relation
 	id, from := "", 0
 	add := func(clause string) {
@@ -74,8 +75,6 @@ func nameAt(text string, i int, names map[string]string) (found string, end int)
 	}
 	return found, end
 }
-
-func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 func relation(id, clause string, vocabulary []phrase) reward.Relation {
 	r := reward.Relation{Object: id}

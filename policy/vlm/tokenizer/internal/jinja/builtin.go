@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"vagen/internal/pytext"
 )
 
 func bindMethod(name string, m function, of any) function {
@@ -94,15 +96,12 @@ var globals = map[string]function{
 	},
 }
 
-// Space is Python's str.isspace, with which it strips and splits texts: it has four separators more than Unicode.
-func Space(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
-
 // strip is Python's str.strip, lstrip or rstrip: it removes white space, or the
 // characters given as argument.
 func strip(left, right bool) function {
 	return func(c call) any {
 		s := c.text(c.of)
-		drop := Space
+		drop := pytext.Space
 		if given := c.arg(0, "chars", nil); given != nil {
 			chars := c.text(given)
 			c.countSteps(len(chars) / 4)
@@ -182,7 +181,7 @@ var textMethods = map[string]function{
 			c.alloc(listEntry * strings.Count(s, by))
 			parts = strings.SplitN(s, by, limit)
 		} else if limit < 0 {
-			parts = strings.FieldsFunc(s, Space)
+			parts = strings.FieldsFunc(s, pytext.Space)
 		} else {
 			c.fail("split by white space with a limit is not supported")
 		}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"vagen/internal/pytext"
 )
 
 type tokenKind uint8
@@ -89,10 +91,10 @@ func (l *lexer) next() error {
 	}
 	switch {
 	case sign == '-':
-		text = strings.TrimRightFunc(text, Space)
+		text = strings.TrimRightFunc(text, pytext.Space)
 	case sign != '+' && open != "{{":
 		if i := strings.LastIndexByte(text, '\n') + 1; i > 0 || l.lineStart {
-			if strings.TrimFunc(text[i:], Space) == "" {
+			if pytext.Strip(text[i:]) == "" {
 				text = text[:i]
 			}
 		}
@@ -127,7 +129,7 @@ func (l *lexer) closeTag(strip, block bool) {
 	rest := l.src[l.pos:]
 	switch {
 	case strip:
-		l.pos += len(rest) - len(strings.TrimLeftFunc(rest, Space))
+		l.pos += len(rest) - len(strings.TrimLeftFunc(rest, pytext.Space))
 	case block && strings.HasPrefix(rest, "\n"):
 		l.pos++
 	}
@@ -141,7 +143,7 @@ func (l *lexer) tag(open string) error {
 	end := map[string]string{"{{": "}}", "{%": "%}"}[open]
 	var brackets []byte // open brackets; inside them, "}}" is not the end of the tag
 	for {
-		rest := strings.TrimLeftFunc(l.src[l.pos:], Space)
+		rest := strings.TrimLeftFunc(l.src[l.pos:], pytext.Space)
 		l.pos = len(l.src) - len(rest)
 		if rest == "" {
 			return l.errorf("%s is not closed", open)
