@@ -94,28 +94,28 @@ func kindOf(v any) (kind, error) {
 	return "", fmt.Errorf("columns cannot store a %T", v)
 }
 
-// node returns the shape as a parquet schema.
+// node returns the shape as a parquet schema. Elements of lists are never missing.
 func (s *shape) node() parquet.Node {
 	switch s.kind {
 	case boolean:
-		return parquet.Optional(parquet.Leaf(parquet.BooleanType))
+		return parquet.Leaf(parquet.BooleanType)
 	case integral:
-		return parquet.Optional(parquet.Leaf(parquet.Int64Type))
+		return parquet.Leaf(parquet.Int64Type)
 	case floating:
-		return parquet.Optional(parquet.Leaf(parquet.DoubleType))
+		return parquet.Leaf(parquet.DoubleType)
 	case listed:
-		return parquet.Optional(parquet.List(s.elem.node()))
+		return parquet.List(s.elem.node())
 	case grouped:
-		return parquet.Optional(s.group())
+		return s.group()
 	}
 	// The elements of lists that are always empty have this type, too.
-	return parquet.Optional(parquet.String())
+	return parquet.String()
 }
 
 func (s *shape) group() parquet.Group {
 	g := parquet.Group{}
 	for name, f := range s.fields {
-		g[name] = f.node()
+		g[name] = parquet.Optional(f.node())
 	}
 	return g
 }
@@ -135,51 +135,21 @@ func (s *shape) leaves() int {
 	return 1
 }
 
-// row splits a record into columns in the order of the schema: fields by name, depth
-// first. The parquet library has such a function, too, but it turns zeros into null.
-func (s *shape) row(v map[string]any) parquet.Row {
-	var columns [][]parquet.Value
-	for _, name := range slices.Sorted(maps.Keys(s.fields)) {
-		columns = s.fields[name].split(columns, v[name], 0, 0, 0)
-	}
-	var row parquet.Row
-	for i, column := range columns {
-		for _, value := range column {
-			row = append(row, value.Level(value.RepetitionLevel(), value.DefinitionLevel(), i))
+// widened writes the whole numbers of columns of other numbers as such, and returns the value with them.
+func (s *shape) widened(v any) any {
+	switch v := v.(type) {
+	case int64:
+		if s.kind == floating {
+			return float64(v)
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = s.elem.widened(x)
+		}
+	case map[string]any:
+		for name, x := range v {
+			v[name] = s.fields[name].widened(x)
 		}
 	}
-	return row
-}
-
-// split appends the columns of a value at the given repetition and definition level
-// (Melnik et al., "Dremel", section 4); depth is the number of lists that contain it.
-func (s *shape) split(columns [][]parquet.Value, v any, rep, def, depth int) [][]parquet.Value {
-	if v != nil {
-		def++
-	}
-	switch s.kind {
-	case grouped:
-		fields, _ := v.(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(s.fields)) {
-			columns = s.fields[name].split(columns, fields[name], rep, def, depth)
-		}
-		return columns
-	case listed:
-		list, _ := v.([]any)
-		if len(list) == 0 {
-			return s.elem.split(columns, nil, rep, def, depth+1)
-		}
-		start := len(columns)
-		columns = s.elem.split(columns, list[0], rep, def+1, depth+1)
-		for _, x := range list[1:] {
-			for k, more := range s.elem.split(nil, x, depth+1, def+1, depth+1) {
-				columns[start+k] = append(columns[start+k], more...)
-			}
-		}
-		return columns
-	}
-	if n, ok := v.(int64); ok && s.kind == floating {
-		v = float64(n)
-	}
-	return append(columns, []parquet.Value{parquet.ValueOf(v).Level(rep, def, 0)}) // row sets the column index
+	return v
 }

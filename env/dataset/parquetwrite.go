@@ -56,7 +56,8 @@ func writeParquet(w io.Writer, episodes []Episode, o ParquetOptions) error {
 	if n := s.leaves(); n > most {
 		return fmt.Errorf("%w: the options need %d columns, %d are allowed; %w", ErrFile, n, most, errJSON)
 	}
-	pw := parquet.NewGenericWriter[any](w, parquet.NewSchema("episodes", s.group()), parquet.Compression(&parquet.Snappy),
+	schema := parquet.NewSchema("episodes", s.group())
+	pw := parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Snappy),
 		parquet.CreatedBy("vagen", "", ""))
 	const batch = 512
 	rows := make([]parquet.Row, 0, batch)
@@ -65,7 +66,7 @@ func writeParquet(w io.Writer, episodes []Episode, o ParquetOptions) error {
 		if err != nil {
 			return err
 		}
-		rows = append(rows, s.row(v))
+		rows = append(rows, schema.Deconstruct(nil, s.widened(v)))
 		if len(rows) == batch || i == len(episodes)-1 {
 			if _, err := pw.WriteRows(rows); err != nil {
 				return err
