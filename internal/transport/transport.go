@@ -2,7 +2,9 @@
 package transport
 
 import (
+	"bytes"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -36,6 +38,34 @@ func Cause(err error) error {
 		return u.Err
 	}
 	return err
+}
+
+// Failure reads the body of an answer that says what failed: the message, or else the whole body, and the object with
+// more about it, nil without one. It knows the objects of OpenAI, Anthropic and Google, which may be in a list, of
+// vLLM and SGLang, and of FastAPI.
+func Failure(body []byte) (message string, object map[string]json.RawMessage) {
+	body = bytes.TrimSpace(body)
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
+	if json.Unmarshal(body, &object) != nil {
+		return string(body), nil
+	}
+	var inner map[string]json.RawMessage
+	detail := object["detail"]
+	switch raw := object["error"]; {
+	case json.Unmarshal(raw, &message) == nil && message != "":
+		return message, nil
+	case json.Unmarshal(raw, &inner) == nil && inner != nil:
+		object = inner
+	}
+	for _, raw := range []json.RawMessage{object["message"], detail} {
+		if json.Unmarshal(raw, &message) == nil && message != "" {
+			return message, object
+		}
+	}
+	return string(body), object
 }
 
 // Clip shortens the text of another program to n bytes for messages.

@@ -125,7 +125,7 @@ func anthropicUsage(raw json.RawMessage) (tokens, bool) {
 		Read   count  `json:"cache_read_input_tokens"`
 		Write  count  `json:"cache_creation_input_tokens"`
 	}
-	if !isSet(raw) || json.Unmarshal(raw, &in) != nil || in.Input == nil {
+	if json.Unmarshal(raw, &in) != nil || in.Input == nil {
 		return tokens{}, false
 	}
 	return tokens{

@@ -2,12 +2,15 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"vagen/internal/transport"
 )
 
 // fault is a failure that a service reports.
@@ -23,40 +26,13 @@ type fault struct {
 
 func (f *fault) Error() string { return strings.TrimSpace(f.code + " " + f.message) }
 
-// explain reads the error message of a service: the objects of the three APIs, those of
-// OpenRouter, vLLM and FastAPI, or else the text.
+// explain reads the error of a service, with what OpenRouter adds.
 func explain(body []byte) *fault {
-	body = bytes.TrimSpace(body)
-	var list []json.RawMessage
-	if json.Unmarshal(body, &list) == nil && len(list) > 0 { // Google may send its error in a list
-		body = list[0]
-	}
-	var outer map[string]json.RawMessage
-	if json.Unmarshal(body, &outer) != nil || outer == nil {
-		return &fault{message: string(body)}
-	}
-	inner := outer
-	if raw := outer["error"]; isSet(raw) {
-		if text := stringOf(raw); text != "" {
-			return &fault{message: text}
-		}
-		var object map[string]json.RawMessage
-		if json.Unmarshal(raw, &object) == nil && object != nil {
-			inner = object
-		}
-	}
-	f := &fault{param: stringOf(inner["param"]), message: stringOf(inner["message"])}
+	message, inner := transport.Failure(body)
+	f := &fault{param: stringOf(inner["param"]), message: message}
 	f.codes(inner)
 	f.google(inner["details"])
 	f.openRouter(inner["metadata"])
-	if f.message == "" {
-		f.message = string(body)
-		if raw := outer["detail"]; isSet(raw) {
-			if f.message = stringOf(raw); f.message == "" {
-				f.message = string(raw)
-			}
-		}
-	}
 	return f
 }
 
@@ -65,7 +41,7 @@ func (f *fault) codes(in map[string]json.RawMessage) {
 	for _, name := range []string{"code", "status", "type"} {
 		text := stringOf(in[name])
 		var number float64
-		if text == "" && isSet(in[name]) && json.Unmarshal(in[name], &number) == nil {
+		if text == "" && json.Unmarshal(in[name], &number) == nil {
 			text = strconv.FormatFloat(number, 'f', -1, 64)
 		}
 		if n, err := strconv.Atoi(text); err == nil {
@@ -84,7 +60,7 @@ func (f *fault) google(raw json.RawMessage) {
 		Reason string `json:"reason"`
 		Delay  string `json:"retryDelay"`
 	}
-	if !isSet(raw) || json.Unmarshal(raw, &details) != nil {
+	if json.Unmarshal(raw, &details) != nil {
 		return
 	}
 	for _, d := range details {
@@ -104,16 +80,12 @@ func (f *fault) openRouter(raw json.RawMessage) {
 		Flagged json.RawMessage   `json:"flagged_input"`
 		Raw     json.RawMessage   `json:"raw"`
 	}
-	if !isSet(raw) || json.Unmarshal(raw, &in) != nil {
+	if json.Unmarshal(raw, &in) != nil {
 		return
 	}
 	f.moderated = isSet(in.Flagged) || len(in.Reasons) > 0
 	if isSet(in.Raw) {
-		text := stringOf(in.Raw)
-		if text == "" {
-			text = string(in.Raw)
-		}
-		f.message = strings.TrimSpace(f.message + ": " + text)
+		f.message = strings.TrimSpace(f.message + ": " + cmp.Or(stringOf(in.Raw), string(in.Raw)))
 	}
 }
 
@@ -123,9 +95,7 @@ func isSet(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, 
 // stringOf returns a JSON string, "" for any other value.
 func stringOf(raw json.RawMessage) string {
 	var s string
-	if !isSet(raw) || json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
+	_ = json.Unmarshal(raw, &s)
 	return s
 }
 

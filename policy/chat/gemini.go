@@ -151,7 +151,7 @@ func geminiUsage(raw json.RawMessage) (tokens, bool) {
 			Tokens   count  `json:"tokenCount"`
 		} `json:"promptTokensDetails"`
 	}
-	if !isSet(raw) || json.Unmarshal(raw, &in) != nil || in.Prompt == nil {
+	if json.Unmarshal(raw, &in) != nil || in.Prompt == nil {
 		return tokens{}, false
 	}
 	t := tokens{

@@ -184,7 +184,7 @@ func openAILogProbs(raw json.RawMessage) []float32 {
 		} `json:"content"`
 		TokenLogProbs []*float64 `json:"token_logprobs"`
 	}
-	if !isSet(raw) || json.Unmarshal(raw, &in) != nil {
+	if json.Unmarshal(raw, &in) != nil {
 		return nil
 	}
 	values := in.TokenLogProbs
@@ -210,7 +210,7 @@ func openAIUsage(raw json.RawMessage) (tokens, bool) {
 			Reasoning count `json:"reasoning_tokens"`
 		} `json:"completion_tokens_details"`
 	}
-	if !isSet(raw) || json.Unmarshal(raw, &in) != nil || in.Prompt == nil {
+	if json.Unmarshal(raw, &in) != nil || in.Prompt == nil {
 		return tokens{}, false
 	}
 	return tokens{

@@ -251,16 +251,25 @@ func (f *Fleet) unloadOld(ctx context.Context, s *server, d *description, curren
 	}
 }
 
-// unpause resumes generation, also after the end of ctx, unless a server refused to pause: one
-// whose answer was not received may have paused.
-func unpause(ctx context.Context, paused error, resume func(context.Context) error) error {
-	var s *serverError
-	if errors.As(paused, &s) && s.status != 0 {
-		return nil
+// call is a path with the body that is sent to it.
+type call struct {
+	path string
+	body any
+}
+
+// paused calls load while a server generates nothing, so that no response mixes weights. It always resumes generation,
+// also after the end of ctx, unless the server refused to pause: one whose answer was not received may have paused.
+func (w *wire) paused(ctx context.Context, base string, pause, resume call, load func() error) error {
+	err := w.post(ctx, base, pause.path, pause.body)
+	if s, ok := errors.AsType[*serverError](err); ok && s.status != 0 {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	if err == nil {
+		err = load()
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	return resume(ctx)
+	return errors.Join(err, w.post(within, base, resume.path, resume.body))
 }
 
 // callTimeout limits calls that a server answers at once.

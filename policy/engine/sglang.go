@@ -172,7 +172,7 @@ func (a *sglangAnswer) scored(r *request) (*scored, error) {
 }
 
 func (g *sglang) abort(ctx context.Context, base, id string) error {
-	return g.call(ctx, base, http.MethodPost, "/abort_request", map[string]any{"rid": id}, nil)
+	return g.post(ctx, base, "/abort_request", map[string]any{"rid": id})
 }
 
 // sglangResult is the answer of calls that change weights.
@@ -202,20 +202,12 @@ func (g *sglang) unloadAdapter(ctx context.Context, base, name string) error {
 	return g.change(ctx, base, "/unload_lora_adapter", map[string]string{"lora_name": name})
 }
 
-// reload pauses generation, loads the weights, drops the caches of the old ones and always
-// continues generation. The call waits for responses in progress by itself.
+// reload drops the caches of the old weights. The call waits for responses in progress by itself.
 func (g *sglang) reload(ctx context.Context, base, path, version string) error {
-	post := func(ctx context.Context, path string, body any) error {
-		return g.call(ctx, base, http.MethodPost, path, body, nil)
-	}
-	resume := func(ctx context.Context) error {
-		return post(ctx, "/continue_generation", map[string]bool{"torch_empty_cache": true})
-	}
-	if err := post(ctx, "/pause_generation", map[string]string{"mode": "retract"}); err != nil {
-		return errors.Join(err, unpause(ctx, err, resume))
-	}
-	err := g.change(ctx, base, "/update_weights_from_disk", map[string]any{
-		"model_path": path, "weight_version": version, "flush_cache": true, "abort_all_requests": false,
-	})
-	return errors.Join(err, unpause(ctx, nil, resume))
+	return g.paused(ctx, base, call{"/pause_generation", map[string]string{"mode": "retract"}},
+		call{"/continue_generation", map[string]bool{"torch_empty_cache": true}}, func() error {
+			return g.change(ctx, base, "/update_weights_from_disk", map[string]any{
+				"model_path": path, "weight_version": version, "flush_cache": true, "abort_all_requests": false,
+			})
+		})
 }

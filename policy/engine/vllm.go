@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"vagen/policy"
@@ -230,13 +229,11 @@ func (a *vllmAnswer) scored(r *request) (*scored, error) {
 
 func (v *vllm) abort(ctx context.Context, base, id string) error {
 	// The server puts the name of the call before the id.
-	return v.call(ctx, base, http.MethodPost, "/abort_requests",
-		map[string]any{"request_ids": []string{"generate-tokens-" + id}}, nil)
+	return v.post(ctx, base, "/abort_requests", map[string]any{"request_ids": []string{"generate-tokens-" + id}})
 }
 
 func (v *vllm) loadAdapter(ctx context.Context, base, name, path string) error {
-	err := v.call(ctx, base, http.MethodPost, "/v1/load_lora_adapter",
-		map[string]string{"lora_name": name, "lora_path": path}, nil)
+	err := v.post(ctx, base, "/v1/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": path})
 	var s *serverError
 	if errors.As(err, &s) && s.status == http.StatusNotFound && s.detail == "Not Found" {
 		return v.needs(err, "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 --enable-lora")
@@ -245,26 +242,21 @@ func (v *vllm) loadAdapter(ctx context.Context, base, name, path string) error {
 }
 
 func (v *vllm) unloadAdapter(ctx context.Context, base, name string) error {
-	return v.call(ctx, base, http.MethodPost, "/v1/unload_lora_adapter", map[string]string{"lora_name": name}, nil)
+	return v.post(ctx, base, "/v1/unload_lora_adapter", map[string]string{"lora_name": name})
 }
 
-// reload pauses generation, so that no response mixes weights, and always resumes it. The
-// version is named only after the caches of the old weights are gone.
+// reload names the version only after the caches of the old weights are gone.
 func (v *vllm) reload(ctx context.Context, base, path, version string) error {
-	post := func(ctx context.Context, path string, body any) error {
-		return v.call(ctx, base, http.MethodPost, path, body, nil)
-	}
-	resume := func(ctx context.Context) error { return post(ctx, "/resume", nil) }
-	if err := post(ctx, "/pause?"+url.Values{"mode": {"wait"}}.Encode(), nil); err != nil {
-		return errors.Join(v.needs(err, "VLLM_SERVER_DEV_MODE=1"), unpause(ctx, err, resume))
-	}
-	err := post(ctx, "/collective_rpc", map[string]any{"method": "reload_weights", "kwargs": map[string]any{
-		"weights_path": path}})
-	if err == nil {
-		err = post(ctx, "/reset_prefix_cache", nil)
-	}
-	if err == nil {
-		err = post(ctx, "/update_weight_version", map[string]string{"new_version": version})
-	}
-	return errors.Join(err, unpause(ctx, nil, resume))
+	err := v.paused(ctx, base, call{"/pause?mode=wait", nil}, call{"/resume", nil}, func() error {
+		err := v.post(ctx, base, "/collective_rpc", map[string]any{"method": "reload_weights", "kwargs": map[string]any{
+			"weights_path": path}})
+		if err == nil {
+			err = v.post(ctx, base, "/reset_prefix_cache", nil)
+		}
+		if err == nil {
+			err = v.post(ctx, base, "/update_weight_version", map[string]string{"new_version": version})
+		}
+		return err
+	})
+	return v.needs(err, "VLLM_SERVER_DEV_MODE=1")
 }

@@ -89,6 +89,11 @@ func (w *wire) call(ctx context.Context, base, method, path string, body, out an
 	return nil
 }
 
+// post is call for a request whose answer says nothing more.
+func (w *wire) post(ctx context.Context, base, path string, body any) error {
+	return w.call(ctx, base, http.MethodPost, path, body, nil)
+}
+
 // shortened leaves out what the caller adds to an error of the transport.
 func shortened(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
@@ -120,27 +125,6 @@ func kindOf(status int) error {
 
 // explain returns the message of an error answer, at most 500 bytes of it.
 func explain(raw []byte) string {
-	var object struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"`
-		Detail  json.RawMessage `json:"detail"`
-	}
-	text := string(raw)
-	if json.Unmarshal(raw, &object) == nil {
-		var inner struct {
-			Message string `json:"message"`
-		}
-		switch {
-		case json.Unmarshal(object.Error, &inner) == nil && inner.Message != "":
-			text = inner.Message
-		case json.Unmarshal(object.Error, &text) == nil && text != "":
-		case object.Message != "":
-			text = object.Message
-		case len(object.Detail) > 0:
-			text = string(object.Detail)
-		default:
-			text = string(raw)
-		}
-	}
-	return transport.Clip(strings.TrimSpace(text), 500)
+	message, _ := transport.Failure(raw)
+	return transport.Clip(strings.TrimSpace(message), 500)
 }
