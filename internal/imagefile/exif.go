@@ -43,7 +43,7 @@ func orientation(exif []byte) int {
 func pngExif(raw []byte) []byte {
 	for at := 8; at+8 <= len(raw); {
 		n := int(binary.BigEndian.Uint32(raw[at:]))
-		if n > len(raw)-at-8 {
+		if n < 0 || n > len(raw)-at-8 { // negative where int has 32 bits
 			break
 		}
 		if string(raw[at+4:at+8]) == "eXIf" {
