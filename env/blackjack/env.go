@@ -49,11 +49,8 @@ var (
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	ruled := options.Ruled{Rules: env.Legacy, Response: o.Response, StateReward: o.StateReward}
-	base, err := turns.New("blackjack", ruled, placeholders, reward.ParserOptions{})
+	base, err := turns.New("blackjack", o.Validate(), ruled, placeholders, reward.ParserOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -157,11 +154,9 @@ func (e *Env) outcome(r reward.Response, parts reward.Parts, valid, won bool) en
 	case valid:
 		event = "You took " + e.player[len(e.player)-1].String() + ". This is the table now:"
 	}
-	return env.Outcome{
-		Observation: e.observe(event), Response: r, Reward: parts, Done: e.over, Success: won,
-		Turn:       env.Metrics{"action_is_valid": words.Number(valid), "action_is_effective": words.Number(valid)},
-		Trajectory: env.Metrics{"success": words.Number(won)},
-	}
+	out := turns.Outcome(r, e.over, won, valid, valid)
+	out.Observation, out.Reward = e.observe(event), parts
+	return out
 }
 
 func (e *Env) observe(event string) env.Observation {

@@ -19,7 +19,7 @@
 // words, so that observations and predictions can be rewarded without a judge.
 //
 // Walkers and scripts (Random, ShortestPath, HoleBlind, Noisy, Env.Script) are
-// reference players: SuccessRate measures them for comparison with a model, and their
+// reference players: env.SuccessRate measures them for comparison with a model, and their
 // responses can be used for imitation learning.
 //
 // A third rule set, Next, is Lite with the response formats and the strictness

@@ -43,10 +43,8 @@ var (
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	base, err := turns.New("frozenlake", o.Ruled, placeholders, reward.ParserOptions{Dialect: reward.Lite})
+	po := reward.ParserOptions{Dialect: reward.Lite}
+	base, err := turns.New("frozenlake", o.Validate(), o.Ruled, placeholders, po)
 	if err != nil {
 		return nil, err
 	}
@@ -102,14 +100,9 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	moved, valid, first := e.play(r)
 	e.turn++
 
-	out := env.Outcome{
-		Response: r,
-		Done:     len(moved) > 0 && e.level.ends(e.at),
-		Success:  len(moved) > 0 && e.level.At(e.at) == Goal,
-	}
-	out.Turn = env.Metrics{"action_is_valid": words.Number(valid), "action_is_effective": words.Number(e.at != before)}
-	out.Trajectory = env.Metrics{"success": words.Number(out.Success)}
-	e.addRewards(&out, before, len(moved) > 0, valid, first)
+	acted := len(moved) > 0
+	out := turns.Outcome(r, acted && e.level.ends(e.at), acted && e.level.At(e.at) == Goal, valid, e.at != before)
+	e.addRewards(&out, before, acted, valid, first)
 	out.Observation = e.observe(moved, false)
 	return out, nil
 }

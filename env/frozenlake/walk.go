@@ -3,7 +3,6 @@ package frozenlake
 import (
 	"math/rand/v2"
 
-	"vagen/env/internal/baseline"
 	"vagen/env/internal/scripts"
 )
 
@@ -97,12 +96,4 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 	return scripts.Compose(e.Parser(), "go", words, e.o.ActionSep,
 		func() string { return e.level.describe(e.at, e.o.DescribeHoles) },
 		func() string { return e.level.describe(at, false) })
-}
-
-// SuccessRate plays a walker on the levels of the seeds first, first+1, … and
-// returns the share of episodes in which it reaches the goal within turns of
-// the given number of moves, 1 to MaxActions. Equal arguments give equal results.
-func SuccessRate(o Options, w Walker, first int64, episodes, turns, moves int, randomness uint64) (float64, error) {
-	e, err := New(o)
-	return baseline.Rate("frozenlake", e, err, w, first, episodes, turns, moves, o.MaxActions, randomness)
 }

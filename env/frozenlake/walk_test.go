@@ -2,6 +2,7 @@ package frozenlake
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,10 @@ import (
 // runs are averaged, which leaves theirs.
 func TestReferencePlayersReachTheirKnownRates(t *testing.T) {
 	const runs = 20
+	o := DefaultOptions(env.Lite)
+	o.RenderMode = env.Text
+	e, err := New(o)
+	require.NoError(t, err)
 	for _, c := range []struct {
 		name         string
 		walk         Walker
@@ -32,7 +37,8 @@ func TestReferencePlayersReachTheirKnownRates(t *testing.T) {
 	} {
 		mean := 0.0
 		for run := range runs {
-			rate, err := SuccessRate(DefaultOptions(env.Lite), c.walk, 0, 256, c.turns, c.moves, uint64(run))
+			script := func(r *rand.Rand) string { return e.Script(r, c.walk, c.moves) }
+			rate, err := env.SuccessRate(t.Context(), e, 0, 256, c.turns, uint64(run), script)
 			require.NoError(t, err)
 			mean += rate / runs
 		}

@@ -62,13 +62,11 @@ func New(o Options) (*Env, error) {
 
 // NewFrom is New with the caller's tasks.
 func NewFrom(o Options, tasks TaskSet) (*Env, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	if tasks == nil || tasks.Len() == 0 {
 		return nil, fmt.Errorf("navigation: %w: the task set is empty", ErrTask)
 	}
-	base, err := turns.New("navigation", o.Ruled, placeholders, reward.ParserOptions{Dialect: reward.LiteNavigation})
+	po := reward.ParserOptions{Dialect: reward.LiteNavigation}
+	base, err := turns.New("navigation", o.Validate(), o.Ruled, placeholders, po)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +105,8 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	before := e.agent
 	e.formatted = e.formatted && r.FormatCorrect
 	t := e.play(r)
-	out := env.Outcome{Response: r, Done: t.done, Success: t.success}
-	e.setMetrics(&out, t, before)
+	out := turns.Outcome(r, t.done, t.success, t.valid, before.i != e.agent.i || before.j != e.agent.j)
+	e.setMetrics(&out)
 	e.setRewards(&out, t)
 	if out.Response.FormatCorrect && t.valid {
 		turns.Describe(&out, e.o.ObservationReward, e.o.PredictionReward, before, e.agent, true, e.describe)
@@ -177,17 +175,12 @@ func (e *Env) arrived() bool {
 	return e.agent.distance(e.task.Target.X, e.task.Target.Z) <= e.o.SuccessThreshold
 }
 
-// setMetrics sets the metrics.
-func (e *Env) setMetrics(out *env.Outcome, t turnResult, before Agent) {
-	out.Turn = env.Metrics{
-		"action_is_valid":     words.Number(t.valid),
-		"action_is_effective": words.Number(before.i != e.agent.i || before.j != e.agent.j),
-		"distance":            e.agent.distance(e.task.Target.X, e.task.Target.Z),
-		"env_step":            float64(e.steps),
-		"task_success":        words.Number(e.arrived()),
-		"last_action_success": words.Number(e.succeeded),
-	}
-	out.Trajectory = env.Metrics{"success": words.Number(t.success)}
+// setMetrics sets the metrics that are this environment's own.
+func (e *Env) setMetrics(out *env.Outcome) {
+	out.Turn["distance"] = e.agent.distance(e.task.Target.X, e.task.Target.Z)
+	out.Turn["env_step"] = float64(e.steps)
+	out.Turn["task_success"] = words.Number(e.arrived())
+	out.Turn["last_action_success"] = words.Number(e.succeeded)
 	if e.o.Rules != env.Legacy {
 		out.Turn["format_correct"] = words.Number(out.Response.FormatCorrect)
 		out.Trajectory["is_format_correct"] = words.Number(e.formatted)

@@ -20,6 +20,22 @@ import (
 	"vagen/internal/testkit"
 )
 
+// answerOnly are the shortest formats of the rule sets.
+var answerOnly = map[env.Rules]string{env.Lite: "no_think", env.Legacy: "no_think", env.Next: "answer"}
+
+// successRate plays a walker in turns of the given number of actions.
+func successRate(t *testing.T, o Options, w Walker, episodes, actions int) (float64, error) {
+	t.Helper()
+	// Neither pictures nor statements affect the result.
+	o.RenderMode, o.PromptFormat, o.MaxObjects = env.Text, answerOnly[o.Rules], 0
+	o.UseStateReward, o.ObservationReward, o.PredictionReward = false, 0, 0
+	e, err := New(o)
+	require.NoError(t, err)
+	return env.SuccessRate(t.Context(), e, 0, episodes, o.MaxSteps, 1, func(r *rand.Rand) string {
+		return e.Script(r, w, actions)
+	})
+}
+
 // The planner uses the true scene. It reaches every target within the published limits,
 // so all tasks can be solved.
 func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
@@ -30,7 +46,7 @@ func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
 			o := DefaultOptions(rules)
 			o.EvalSet = set
 			for name, w := range map[string]Walker{"shortest path": ShortestPath, "facing": Facing} {
-				rate, err := SuccessRate(o, w, 0, episodes, o.MaxActions, 1)
+				rate, err := successRate(t, o, w, episodes, o.MaxActions)
 				require.NoError(t, err)
 				require.Equal(t, 1.0, rate, "%s %s %s", set, rules, name)
 			}
@@ -42,12 +58,12 @@ func TestReferencePlayersAreOrdered(t *testing.T) {
 	o := DefaultOptions(env.Lite)
 	o.EvalSet = "base_train"
 	rate := func(w Walker) float64 {
-		v, err := SuccessRate(o, w, 0, 200, 5, 1)
+		v, err := successRate(t, o, w, 200, 5)
 		require.NoError(t, err)
 		t.Logf("%.3f", v)
 		return v
 	}
-	_, err := SuccessRate(o, Random, 0, 1, 6, 1)
+	_, err := successRate(t, o, Random, 1, 6)
 	require.ErrorContains(t, err, "turns of 6 actions")
 	random, bee, noisy := rate(Random), rate(Beeline), rate(Noisy(0.5, ShortestPath))
 	require.Less(t, random, 0.25, "random actions do not reach the target")
@@ -297,7 +313,7 @@ func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
 		for _, dir := range []string{path, filepath.Dir(path)} {
 			o := DefaultOptions(rules)
 			o.TaskDir, o.MaxSteps = dir, 60
-			rate, err := SuccessRate(o, ShortestPath, 0, 40, 5, 1)
+			rate, err := successRate(t, o, ShortestPath, 40, 5)
 			require.NoError(t, err)
 			require.Equal(t, 1.0, rate)
 		}

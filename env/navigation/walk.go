@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"vagen/env"
-	"vagen/env/internal/baseline"
 	"vagen/env/internal/scripts"
 )
 
@@ -138,18 +136,4 @@ func (s viewState) sentence() string {
 		}
 	}
 	return strings.TrimSpace(b.String())
-}
-
-// answerOnly are the shortest formats of the rule sets.
-var answerOnly = map[env.Rules]string{env.Lite: "no_think", env.Legacy: "no_think", env.Next: "answer"}
-
-// SuccessRate plays a walker on the tasks of the seeds first, first+1, … in turns of the
-// given number of actions, 1 to MaxActions, and returns the share of episodes in which it
-// reaches the target. Equal arguments give equal results.
-func SuccessRate(o Options, w Walker, first int64, episodes, actions int, randomness uint64) (float64, error) {
-	// Neither pictures nor statements affect the result.
-	o.RenderMode, o.PromptFormat, o.MaxObjects = env.Text, answerOnly[o.Rules], 0
-	o.UseStateReward, o.ObservationReward, o.PredictionReward = false, 0, 0
-	e, err := New(o)
-	return baseline.Rate("navigation", e, err, w, first, episodes, o.MaxSteps, actions, o.MaxActions, randomness)
 }

@@ -45,11 +45,8 @@ var (
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	po := reward.ParserOptions{Dialect: reward.LitePrimitiveSkill, KeepCase: true}
-	base, err := turns.New("primitiveskill", o.Ruled, placeholders, po)
+	base, err := turns.New("primitiveskill", o.Validate(), o.Ruled, placeholders, po)
 	if err != nil {
 		return nil, err
 	}
@@ -85,13 +82,13 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	was := e.task.judge(before).potential()
 	t := e.play(r)
 	now := e.task.judge(e.world)
-	out := env.Outcome{Response: r, Done: t.done, Success: now.success}
-	out.Turn = env.Metrics{"action_is_valid": words.Number(t.valid), "env_step": float64(e.skills)}
+	out := turns.Outcome(r, t.done, now.success, t.valid, len(t.words) > 0)
+	out.Turn["env_step"] = float64(e.skills)
 	if e.o.Rules != env.Legacy {
-		out.Turn["action_is_effective"] = words.Number(len(t.words) > 0)
 		out.Turn["format_correct"] = words.Number(r.FormatCorrect)
+	} else {
+		delete(out.Turn, "action_is_effective")
 	}
-	out.Trajectory = env.Metrics{"success": words.Number(now.success)}
 	e.setRewards(&out, t, now, now.potential()-was)
 	turns.Claim(&e.Base, &out, "primitive_skill", r.FormatCorrect && t.valid, before, e.world,
 		func(c *reward.Claim, w *world) { c.State = e.task.state(w).JSON() })

@@ -1,6 +1,7 @@
 package primitiveskill
 
 import (
+	"context"
 	"image"
 	"math"
 	"math/rand/v2"
@@ -10,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
-	"vagen/env/internal/baseline"
 	"vagen/env/internal/envtest"
 	"vagen/env/internal/options"
 	"vagen/internal/testkit"
@@ -299,5 +299,5 @@ func successRate(o Options, p Player, first int64, episodes, skills int, randomn
 		return 0, err
 	}
 	script := func(r *rand.Rand) string { return e.Script(r, p, skills) }
-	return baseline.SuccessRate(e, first, episodes, math.MaxInt, randomness, script)
+	return env.SuccessRate(context.Background(), e, first, episodes, math.MaxInt, randomness, script)
 }

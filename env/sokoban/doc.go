@@ -5,7 +5,7 @@
 // several moves.
 //
 // New makes an Env of Options, FromConfig one of named options. A Walker is a reference
-// player, and SuccessRate measures it for comparison with a model.
+// player, and env.SuccessRate measures it for comparison with a model.
 //
 // Two rule sets reproduce the environment of VAGEN's two generations: Lite (its
 // main branch) and Legacy; Options lists how they differ. A seed gives the same room as

@@ -44,10 +44,8 @@ var (
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	base, err := turns.New("sokoban", o.Ruled, placeholders, reward.ParserOptions{Dialect: reward.Lite, AnswerBox: true})
+	po := reward.ParserOptions{Dialect: reward.Lite, AnswerBox: true}
+	base, err := turns.New("sokoban", o.Validate(), o.Ruled, placeholders, po)
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +137,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	t := e.play(r)
 	e.turn++
 
-	out := env.Outcome{Response: r, Done: t.success, Success: t.success}
-	out.Turn = env.Metrics{"action_is_valid": words.Number(t.valid), "action_is_effective": words.Number(t.effective)}
-	out.Trajectory = env.Metrics{"success": words.Number(t.success)}
+	out := turns.Outcome(r, t.success, t.success, t.valid, t.effective)
 	e.addRewards(&out, before, t)
 	out.Observation = e.observe(t.moved, false)
 	return out, nil

@@ -1,6 +1,7 @@
 package sokoban
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -94,12 +95,19 @@ func TestTrueTextsEarnTheirWholeReward(t *testing.T) {
 }
 
 func TestEverySeedGivesASolvableRoom(t *testing.T) {
-	rate, err := SuccessRate(DefaultOptions(env.Lite), ShortestPath, 0, 60, 40, 3, 1)
-	require.NoError(t, err)
-	require.Equal(t, 1.0, rate)
-	rate, err = SuccessRate(DefaultOptions(env.Legacy), Random, 0, 60, 1, 1, 1)
-	require.NoError(t, err)
-	require.Less(t, rate, 0.2)
+	rate := func(rules env.Rules, w Walker, turns, moves int) float64 {
+		o := DefaultOptions(rules)
+		o.RenderMode = env.Text
+		e, err := New(o)
+		require.NoError(t, err)
+		rate, err := env.SuccessRate(t.Context(), e, 0, 60, turns, 1, func(r *rand.Rand) string {
+			return e.Script(r, w, moves)
+		})
+		require.NoError(t, err)
+		return rate
+	}
+	require.Equal(t, 1.0, rate(env.Lite, ShortestPath, 40, 3))
+	require.Less(t, rate(env.Legacy, Random, 1, 1), 0.2)
 }
 
 func TestSolutionsAreShortestAndSolve(t *testing.T) {

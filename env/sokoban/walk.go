@@ -3,7 +3,6 @@ package sokoban
 import (
 	"math/rand/v2"
 
-	"vagen/env/internal/baseline"
 	"vagen/env/internal/scripts"
 )
 
@@ -151,12 +150,4 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 	return scripts.Compose(e.Parser(), "go", made, e.o.ActionSep,
 		func() string { return e.room.describe(e.o.DescribeMoves) },
 		func() string { return room.describe(false) })
-}
-
-// SuccessRate plays a walker on the rooms of the seeds first, first+1, … and
-// returns the share of episodes that it solves within turns of the given number
-// of moves, 1 to MaxActions. Equal arguments give equal results.
-func SuccessRate(o Options, w Walker, first int64, episodes, turns, moves int, randomness uint64) (float64, error) {
-	e, err := New(o)
-	return baseline.Rate("sokoban", e, err, w, first, episodes, turns, moves, o.MaxActions, randomness)
 }

@@ -32,8 +32,13 @@ func TestReferencePlayersAreOrdered(t *testing.T) {
 		{"shortest path", ShortestPath, 1, 1},
 	} {
 		mean := 0.0
+		o := small(0)
+		o.RenderMode = env.Text
+		e, err := New(o)
+		require.NoError(t, err)
 		for play := range uint64(5) {
-			rate, err := SuccessRate(small(0), c.walk, 0, 128, 8, 1, play)
+			script := func(r *rand.Rand) string { return e.Script(r, c.walk, 1) }
+			rate, err := env.SuccessRate(t.Context(), e, 0, 128, 8, play, script)
 			require.NoError(t, err)
 			mean += rate / 5
 		}

@@ -91,7 +91,7 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 		o.DreamSim = &HTTPScorer{URL: o.DreamSimURL, Metric: "dreamsim", Timeout: timeout}
 	}
 	ruled := options.Ruled{Rules: env.Legacy, Response: o.Response}
-	base, err := turns.New("svg", ruled, placeholders, reward.ParserOptions{})
+	base, err := turns.New("svg", nil, ruled, placeholders, reward.ParserOptions{})
 	if err != nil {
 		return nil, err
 	}

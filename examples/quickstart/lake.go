@@ -1,10 +1,8 @@
 package main
 
 import (
-	"vagen/env"
 	"vagen/env/frozenlake"
 	"vagen/policy/vlm"
-	"vagen/train/config"
 )
 
 // lakeWords are what the agent reads and writes, one token each.
@@ -34,17 +32,10 @@ func forSteps(n int, about string) recipe {
 		about: about, title: "Visual FrozenLake", world: "frozenlake", words: lakeWords, shape: vlm.Small(),
 		turns: 8, actions: 1, env: lake(),
 		players: []player{
-			{name: "random actions", rate: lakeRate(frozenlake.Random)},
-			{name: "blind to holes", rate: lakeRate(frozenlake.HoleBlind)},
-			{name: "shortest path", rate: lakeRate(frozenlake.ShortestPath)},
+			{name: "random actions", rate: rate((*frozenlake.Env).Script, frozenlake.Random)},
+			{name: "blind to holes", rate: rate((*frozenlake.Env).Script, frozenlake.HoleBlind)},
+			{name: "shortest path", rate: rate((*frozenlake.Env).Script, frozenlake.ShortestPath)},
 		},
 		noise: 0.7, lessons: lessons(12000, 1280, 8), config: full, steps: n,
-	}
-}
-
-func lakeRate(w frozenlake.Walker) func(recipe, config.Config, uint64) (float64, error) {
-	return func(r recipe, c config.Config, play uint64) (float64, error) {
-		return frozenlake.SuccessRate(frozenlake.DefaultOptions(env.Lite), w, c.Env.ValSeed, c.Data.ValBatch, r.turns,
-			r.actions, play)
 	}
 }

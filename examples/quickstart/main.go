@@ -130,7 +130,7 @@ func quickstart(ctx context.Context, o options, out, complaints io.Writer) error
 		fmt.Fprintln(out, "The pure-Go backend is about twenty times slower than XLA: this run is cut down to show that\n"+
 			"everything works. Do not expect the success rate to rise.")
 	}
-	refs, err := references(c, r)
+	refs, err := references(ctx, c, r)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func newModel(ctx context.Context, dir string, r recipe, c config.Config, log *s
 
 // references plays the validation levels with the recipe's scripted players. The rate of each
 // is averaged over twenty plays, unless chance has no part in them.
-func references(c config.Config, r recipe) ([]curve.Mark, error) {
+func references(ctx context.Context, c config.Config, r recipe) ([]curve.Mark, error) {
 	var marks []curve.Mark
 	for _, p := range r.players {
 		plays := 20
@@ -213,7 +213,7 @@ func references(c config.Config, r recipe) ([]curve.Mark, error) {
 		}
 		m := curve.Mark{Name: p.name}
 		for i := range plays {
-			rate, err := p.rate(r, c, uint64(i))
+			rate, err := p.rate(ctx, r, c, uint64(i))
 			if err != nil {
 				return nil, err
 			}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math/rand/v2"
 
 	"vagen/env/navigation"
@@ -53,29 +52,15 @@ func navigationRecipe() recipe {
 		about: "Navigation as text, 24 training steps", title: "Navigation", world: "navigation",
 		words: words, shape: shape, turns: 6, actions: 2, env: home(),
 		players: []player{
-			{name: "random actions", rate: homeRate(navigation.Random)},
-			{name: "always ahead", rate: homeRate(ahead), fixed: true},
-			{name: "straight to the target", rate: homeRate(navigation.Beeline), fixed: true},
-			{name: "shortest path", rate: homeRate(navigation.ShortestPath), fixed: true},
+			{name: "random actions", rate: rate((*navigation.Env).Script, navigation.Random)},
+			{name: "always ahead", rate: rate((*navigation.Env).Script, ahead), fixed: true},
+			{name: "straight to the target", rate: rate((*navigation.Env).Script, navigation.Beeline), fixed: true},
+			{name: "shortest path", rate: rate((*navigation.Env).Script, navigation.ShortestPath), fixed: true},
 		},
 		noise: 0.5, lessons: lessons(6000, 1024, 6), steps: 24,
 		config: func(c *config.Config) {
 			brisk(c)
 			c.Data.MaxResponse = 28
 		},
-	}
-}
-
-func homeRate(w navigation.Walker) func(recipe, config.Config, uint64) (float64, error) {
-	return func(r recipe, c config.Config, play uint64) (float64, error) {
-		e, err := navigation.FromConfig(r.env)
-		if err != nil {
-			return 0, err
-		}
-		rooms, ok := e.(*navigation.Env)
-		if !ok {
-			return 0, fmt.Errorf("navigation made a %T", e)
-		}
-		return navigation.SuccessRate(rooms.Options(), w, c.Env.ValSeed, c.Data.ValBatch, r.actions, play)
 	}
 }

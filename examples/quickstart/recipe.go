@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 
+	"vagen/env"
+	"vagen/env/builtin"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/train"
@@ -35,8 +39,29 @@ type player struct {
 	name string
 	// rate returns its success rate on the validation levels of a recipe. It uses other random
 	// numbers in every play.
-	rate  func(r recipe, c config.Config, play uint64) (float64, error)
+	rate  func(ctx context.Context, r recipe, c config.Config, play uint64) (float64, error)
 	fixed bool // every play gives the same
+}
+
+// rate is that of a player whose responses are written by the method Script of the recipe's environments.
+func rate[E env.Env, P any](script func(E, *rand.Rand, P, int) string, p P) func(
+	ctx context.Context, r recipe, c config.Config, play uint64,
+) (float64, error) {
+	return func(ctx context.Context, r recipe, c config.Config, play uint64) (float64, error) {
+		o := maps.Clone(r.env)
+		o["render_mode"] = "text" // no pictures are needed
+		e, err := builtin.Registry().New(r.world, o)
+		if err != nil {
+			return 0, err
+		}
+		rooms, ok := e.(E)
+		if !ok {
+			return 0, fmt.Errorf("%s made a %T", r.world, e)
+		}
+		return env.SuccessRate(ctx, rooms, c.Env.ValSeed, c.Data.ValBatch, r.turns, play, func(rng *rand.Rand) string {
+			return script(rooms, rng, p, r.actions)
+		})
+	}
 }
 
 // lesson is one part of the imitation: scripted episodes of so many turns.

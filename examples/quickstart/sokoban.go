@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-
-	"vagen/env"
 	"vagen/env/sokoban"
 	"vagen/policy/vlm"
 	"vagen/train/config"
@@ -40,31 +37,15 @@ func sokobanRecipe() recipe {
 		about: "Sokoban in pictures, 12 training steps", title: "Visual Sokoban", world: "sokoban",
 		words: sokobanWords, shape: shape, turns: 4, actions: 2, env: warehouse(),
 		players: []player{
-			{name: "random actions", rate: roomRate(sokoban.Random)},
-			{name: "straight to the box", rate: roomRate(sokoban.Straight)},
-			{name: "greedy", rate: roomRate(sokoban.Greedy)}, {name: "shortest path", rate: roomRate(sokoban.ShortestPath),
-				fixed: true},
+			{name: "random actions", rate: rate((*sokoban.Env).Script, sokoban.Random)},
+			{name: "straight to the box", rate: rate((*sokoban.Env).Script, sokoban.Straight)},
+			{name: "greedy", rate: rate((*sokoban.Env).Script, sokoban.Greedy)},
+			{name: "shortest path", rate: rate((*sokoban.Env).Script, sokoban.ShortestPath), fixed: true},
 		},
 		noise: 0.6, lessons: lessons(9600, 1280, 4), steps: 12,
 		config: func(c *config.Config) {
 			brisk(c)
 			c.Data.MaxResponse = 32
 		},
-	}
-}
-
-func roomRate(w sokoban.Walker) func(recipe, config.Config, uint64) (float64, error) {
-	return func(r recipe, c config.Config, play uint64) (float64, error) {
-		e, err := sokoban.FromConfig(r.env)
-		if err != nil {
-			return 0, err
-		}
-		rooms, ok := e.(*sokoban.Env)
-		if !ok {
-			return 0, fmt.Errorf("sokoban made a %T", e)
-		}
-		o := rooms.Options()
-		o.RenderMode = env.Text // no pictures are needed
-		return sokoban.SuccessRate(o, w, c.Env.ValSeed, c.Data.ValBatch, r.turns, r.actions, play)
 	}
 }

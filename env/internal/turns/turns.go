@@ -31,10 +31,13 @@ type Base struct {
 	earlier *Truth // before the previous turn, nil in the first; only with judged state reward
 }
 
-// New returns the Base of an environment. name is the environment's in errors. The
+// New returns the Base of an environment, or the error of invalid options. name is the environment's in errors. The
 // dialect in po is that of the lite rules; of po, KeepCase and AnswerBox are for the next
 // rules. names are the placeholders of the environment's templates.
-func New(name string, o options.Ruled, names prompts.Names, po reward.ParserOptions) (Base, error) {
+func New(name string, invalid error, o options.Ruled, names prompts.Names, po reward.ParserOptions) (Base, error) {
+	if invalid != nil {
+		return Base{}, invalid
+	}
 	po.ActionSep, po.MaxActions, po.Dialect = o.ActionSep, o.MaxActions, options.Dialect(o.Rules, po.Dialect)
 	if o.Rules == env.Legacy {
 		po.SpecialTokens = o.SpecialTokens
@@ -113,6 +116,15 @@ func (b *Base) FormatText() string {
 		return ""
 	}
 	return b.Texts.Format(b.parser, b.Prompt.Format)
+}
+
+// Outcome is that of a turn, with the metrics that environments have alike.
+func Outcome(r reward.Response, done, success, valid, effective bool) env.Outcome {
+	return env.Outcome{
+		Response: r, Done: done, Success: success,
+		Turn:       env.Metrics{"action_is_valid": words.Number(valid), "action_is_effective": words.Number(effective)},
+		Trajectory: env.Metrics{"success": words.Number(success)},
+	}
 }
 
 // Describe rewards sections that describe the state before and after the turn in an

@@ -19,7 +19,7 @@ func said(sections map[string]string) env.Outcome {
 
 func base(t *testing.T, o options.Ruled) Base {
 	t.Helper()
-	b, err := New("pond", o, prompts.Names{}, reward.ParserOptions{Dialect: reward.Lite})
+	b, err := New("pond", nil, o, prompts.Names{}, reward.ParserOptions{Dialect: reward.Lite})
 	require.NoError(t, err)
 	return b
 }

@@ -1,4 +1,4 @@
-package baseline
+package env_test
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 	"vagen/env"
 )
 
-// counter is done after as many turns as its seed says, with success if the seed
+// played is done after as many turns as its seed says, with success if the seed
 // is even. It fails at seed 9.
-type counter struct {
+type played struct {
 	env.Env
 	seed, turns int64
 	seen        []string
 }
 
-func (c *counter) Reset(_ context.Context, seed int64) (env.Observation, error) {
+func (c *played) Reset(_ context.Context, seed int64) (env.Observation, error) {
 	c.seed, c.turns = seed, 0
 	if seed == 9 {
 		return env.Observation{}, env.ErrSeed
@@ -28,7 +28,7 @@ func (c *counter) Reset(_ context.Context, seed int64) (env.Observation, error) 
 	return env.Observation{}, nil
 }
 
-func (c *counter) Step(_ context.Context, response string) (env.Outcome, error) {
+func (c *played) Step(_ context.Context, response string) (env.Outcome, error) {
 	if c.seed == 8 {
 		return env.Outcome{}, env.ErrClosed
 	}
@@ -50,45 +50,39 @@ func TestSuccessRateCountsEpisodesThatSucceedInTime(t *testing.T) {
 		{4, 0, 0},
 		{0, 3, 0},
 	} {
-		rate, err := SuccessRate(new(counter), 1, c.episodes, c.turns, 7, draw)
+		rate, err := env.SuccessRate(t.Context(), new(played), 1, c.episodes, c.turns, 7, draw)
 		require.NoError(t, err)
 		require.Equal(t, c.want, rate, "%+v", c)
 	}
-	_, err := SuccessRate(new(counter), 8, 1, 3, 7, draw)
+	_, err := env.SuccessRate(t.Context(), new(played), 8, 1, 3, 7, draw)
 	require.ErrorIs(t, err, env.ErrClosed)
-	_, err = SuccessRate(new(counter), 9, 1, 3, 7, draw)
+	_, err = env.SuccessRate(t.Context(), new(played), 9, 1, 3, 7, draw)
 	require.ErrorIs(t, err, env.ErrSeed)
 }
 
-// scripted lets a player draw its responses.
-type scripted struct{ *counter }
+// greedy takes more actions than a turn has.
+type greedy struct{ *played }
 
-func (scripted) Script(r *rand.Rand, _ struct{}, _ int) string { return draw(r) }
+func (g greedy) Step(ctx context.Context, response string) (env.Outcome, error) {
+	out, err := g.played.Step(ctx, response)
+	out.Response.Actions, out.Response.Dropped = []string{"a", "b"}, 1
+	return out, err
+}
 
 func TestRatesAreOfTurnsThatTheEnvironmentPlays(t *testing.T) {
-	rate := func(actions int, err error) (float64, error) {
-		return Rate("pond", scripted{new(counter)}, err, struct{}{}, 1, 4, 3, actions, 5, 7)
-	}
-	got, err := rate(5, nil)
-	require.NoError(t, err)
-	require.Equal(t, 0.25, got)
-	for _, actions := range []int{0, 6} {
-		_, err = rate(actions, nil)
-		require.ErrorContains(t, err, "must be 1 to max_actions_per_step, 5")
-	}
-	_, err = rate(5, env.ErrOption)
-	require.ErrorIs(t, err, env.ErrOption)
+	_, err := env.SuccessRate(t.Context(), greedy{new(played)}, 1, 4, 3, 7, draw)
+	require.EqualError(t, err, "env: success rate: turns of 3 actions, at most 2 are allowed")
 }
 
 func TestAnEpisodesRandomnessDependsOnKeyAndSeedAlone(t *testing.T) {
 	seen := func(first int64, key uint64) []string {
-		c := new(counter)
-		_, err := SuccessRate(c, first, 1, 2, key, draw)
+		c := new(played)
+		_, err := env.SuccessRate(t.Context(), c, first, 1, 2, key, draw)
 		require.NoError(t, err)
 		return c.seen
 	}
-	long := new(counter)
-	_, err := SuccessRate(long, 3, 2, 2, 7, draw)
+	long := new(played)
+	_, err := env.SuccessRate(t.Context(), long, 3, 2, 2, 7, draw)
 	require.NoError(t, err)
 	require.Equal(t, long.seen, append(seen(3, 7), seen(4, 7)...))
 	require.NotEqual(t, seen(3, 7), seen(3, 8))
