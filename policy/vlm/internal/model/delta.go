@@ -34,48 +34,47 @@ type chunks struct {
 // newChunks makes chunks of groups in which states begin anew with every segment [groups, length] int32; with nil
 // there are no segments.
 func newChunks(g *Graph, groups, length int, segment *Node) *chunks {
-	c := &chunks{groups: groups, length: length, n: (length + deltaChunk - 1) / deltaChunk}
-	square := shape(dtypes.Int32, c.n, groups, 1, deltaChunk, deltaChunk)
-	c.same = LessOrEqual(Iota(g, square, 4), Iota(g, square, 3))
+	c := &chunks{groups: groups, length: length, n: (length + deltaChunk - 1) / deltaChunk, segment: segment}
 	if segment == nil {
-		segment = Zeros(g, shape(dtypes.Int32, groups, length))
+		c.segment = Zeros(g, shape(dtypes.Int32, groups, length))
 	}
-	c.segment = segment
-	row := c.split(Reshape(segment, groups, length, 1)) // [chunks, groups, 1, deltaChunk]
+	row := c.split(ExpandAxes(c.segment, 2)) // [chunks, groups, 1, deltaChunk]
 	last := columns(row, deltaChunk-1, deltaChunk)
-	before := Slice(row, AxisRange(0, 1), AxisRange(), AxisRange(), AxisRange(0, 1))
+	entered := Slice(row, AxisRange(0, 1), AxisRange(), AxisRange(), AxisRange(0, 1))
 	if c.n > 1 {
-		before = Concatenate([]*Node{before, Slice(last, AxisRange(0, c.n-1))}, 0)
+		entered = Concatenate([]*Node{entered, Slice(last, AxisRange(0, c.n-1))}, 0)
 	}
-	c.enter = Equal(row, BroadcastToShape(before, row.Shape()))
-	c.leave = Equal(row, BroadcastToShape(last, row.Shape()))
-	of := BroadcastToShape(ExpandAxes(row, 4), square)
-	with := BroadcastToShape(ExpandAxes(row, 3), square)
-	c.same = LogicalAnd(c.same, Equal(of, with))
+	c.enter, c.leave = Equal(row, entered), Equal(row, last)
+	c.same = LogicalAnd(ExpandLeftToRank(before(g, deltaChunk), 5), Equal(ExpandAxes(row, 4), ExpandAxes(row, 3)))
 	return c
 }
 
+// inChunks is the order of axes that makes [groups, chunks, deltaChunk, heads, …] of what is in chunks, and back.
+var inChunks = []int{1, 0, 3, 2, 4}
+
 // split fills the last chunk with zeros.
 func (c *chunks) split(x *Node) *Node {
-	d := x.Shape().Dimensions
-	if pad := c.n*deltaChunk - c.length; pad > 0 {
-		s := x.Shape().Clone()
-		s.Dimensions[1] = pad
-		x = Concatenate([]*Node{x, Zeros(x.Graph(), s)}, 1)
-	}
-	x = Reshape(x, append([]int{c.groups, c.n, deltaChunk}, d[2:]...)...)
-	if len(d) == 3 {
-		return TransposeAllDims(x, 1, 0, 3, 2)
-	}
-	return TransposeAllDims(x, 1, 0, 3, 2, 4)
+	x = padded(x, c.n*deltaChunk-c.length)
+	x = Reshape(x, append([]int{c.groups, c.n, deltaChunk}, x.Shape().Dimensions[2:]...)...)
+	return TransposeAllDims(x, inChunks[:x.Rank()]...)
 }
 
 // join is the inverse of split.
 func (c *chunks) join(x *Node) *Node {
 	d := x.Shape().Dimensions
-	axes := []int{1, 0, 3, 2, 4}[:len(d)]
-	x = Reshape(TransposeAllDims(x, axes...), append([]int{c.groups, c.n * deltaChunk, d[2]}, d[4:]...)...)
+	x = TransposeAllDims(x, inChunks[:len(d)]...)
+	x = Reshape(x, append([]int{c.groups, c.n * deltaChunk, d[2]}, d[4:]...)...)
 	return Slice(x, AxisRange(), AxisRange(0, c.length))
+}
+
+// padded has so many zeros after x [groups, length, …].
+func padded(x *Node, by int) *Node {
+	if by == 0 {
+		return x
+	}
+	s := x.Shape().Clone()
+	s.Dimensions[1] = by
+	return Concatenate([]*Node{x, Zeros(x.Graph(), s)}, 1)
 }
 
 // deltaIn are the inputs of the rule in chunks: normalised q, k and v [chunks, groups, heads, deltaChunk, width], β
@@ -90,6 +89,7 @@ func (d deltaIn) each(f func(*Node) *Node) deltaIn {
 
 // deltaRule is what forward and backward pass compute inside chunks.
 type deltaRule struct {
+	*chunks
 	deltaIn
 	decay     *Node // [i, j]: e^(g_{j+1} + … + g_i) where j is not after i and of its row, else 0
 	enter     *Node // decay from before the chunk to a token, 0 in other rows
@@ -101,27 +101,29 @@ type deltaRule struct {
 	u, w      *Node // d = u − w·S
 }
 
-func newDeltaRule(c *chunks, in deltaIn) *deltaRule {
-	r := &deltaRule{deltaIn: in}
-	g := in.g.Graph()
-	lower := newSquare(func(i, j int) bool { return j <= i })
-	total := DotGeneral(in.g, []int{3}, nil, Const(g, lower), []int{1}, nil) // Σ_{j≤i} g_j
-	end := columns(total, deltaChunk-1, deltaChunk)
-	only := func(on, x *Node) *Node { return where(BroadcastToShape(on, x.Shape()), x) }
-	differ := Sub(ExpandAxes(total, 4), ExpandAxes(total, 3))
-	on := BroadcastToShape(c.same, differ.Shape())
-	r.decay = where(on, Exp(where(on, differ)))
-	r.enter = only(c.enter, Exp(total))
-	r.leave = only(c.leave, Exp(Sub(end, total)))
+// newDeltaRule makes the rule of tokens that are not in chunks yet.
+func newDeltaRule(c *chunks, tokens deltaIn) *deltaRule {
+	in := tokens.each(c.split)
+	r := &deltaRule{chunks: c, deltaIn: in}
+	total := sums(in.g, 1)
+	r.decay = where(c.same, Exp(where(c.same, Sub(ExpandAxes(total, 4), ExpandAxes(total, 3)))))
+	r.enter = where(c.enter, Exp(total))
+	r.leave = where(c.leave, Exp(Sub(columns(total, deltaChunk-1, deltaChunk), total)))
 	r.through = columns(r.enter, deltaChunk-1, deltaChunk)
 	r.kk = product2(in.k, -1, in.k, -1)
 	strict := newSquare(func(i, j int) bool { return j < i })
-	r.below = Mul(r.decay, ExpandLeftToRank(Const(g, strict), 5))
+	r.below = Mul(r.decay, ExpandLeftToRank(Const(in.g.Graph(), strict), 5))
 	r.inverse = inverseUnit(Mul(r.kk, Mul(r.below, ExpandAxes(in.beta, 4))))
 	r.probs = Mul(product2(in.q, -1, in.k, -1), r.decay)
 	r.u = product2(r.inverse, -1, scale(in.v, in.beta), -2)
 	r.w = product2(r.inverse, -1, scale(in.k, Mul(in.beta, r.enter)), -2)
 	return r
+}
+
+// sums adds the numbers x [chunks, groups, heads, deltaChunk] of the tokens up to each one with axis 1, from it on with 0.
+func sums(x *Node, axis int) *Node {
+	lower := newSquare(func(i, j int) bool { return j <= i })
+	return DotGeneral(x, []int{3}, nil, Const(x.Graph(), lower), []int{axis}, nil)
 }
 
 // scale multiplies x […, tokens, width] by a number of each token.
@@ -130,13 +132,9 @@ func scale(x, by *Node) *Node { return Mul(x, ExpandAxes(by, -1)) }
 // forward returns the outputs o [chunks, groups, heads, deltaChunk, value], the state before each chunk [chunks,
 // groups, heads, key, value] and the one after all, from that before all.
 func (r *deltaRule) forward(start *Node) (o, states, end *Node) {
-	scan := chunkScan{add: r.u, left: Neg(r.w), right: scale(r.k, r.leave), keep: r.through}
-	states, end = scanChunks(scan, start, false)
-	return r.outputs(states), states, end
-}
-
-func (r *deltaRule) outputs(states *Node) *Node {
-	return Add(product2(scale(r.q, r.enter), -1, states, -2), product2(r.probs, -1, r.news(states), -2))
+	states, end = scanChunks(chunkScan{r.u, Neg(r.w), scale(r.k, r.leave), r.through}, start, false)
+	o = Add(product2(scale(r.q, r.enter), -1, states, -2), product2(r.probs, -1, r.news(states), -2))
+	return o, states, end
 }
 
 // news are the d of all tokens.
@@ -147,8 +145,7 @@ func (r *deltaRule) news(states *Node) *Node { return Sub(r.u, product2(r.w, -1,
 func (r *deltaRule) backward(states, do, dEnd *Node) (d deltaIn, dStart *Node) {
 	qIn, kOut := scale(r.q, r.enter), scale(r.k, r.leave)
 	add := product2(r.probs, -2, do, -2)
-	scan := chunkScan{add: add, left: kOut, right: Neg(r.w), keep: r.through, more: product2(qIn, -2, do, -2)}
-	dStates, dStart := scanChunks(scan, dEnd, true)
+	dStates, dStart := scanChunks(chunkScan{add, kOut, Neg(r.w), r.through, product2(qIn, -2, do, -2)}, dEnd, true)
 	n := r.news(states)
 	dn := Add(add, product2(kOut, -1, dStates, -2))
 	dProbs := product2(do, -1, n, -1)
@@ -176,40 +173,47 @@ func (r *deltaRule) backward(states, do, dEnd *Node) (d deltaIn, dStart *Node) {
 	total = Add(total, Add(byWidth(dqIn, qIn), Mul(r.beta, enterK)))
 	through := ExpandAxes(ReduceSum(Mul(dStates, states), -2, -1), -1)
 	end := Add(ReduceAndKeep(leaving, ReduceSum, -1), Mul(through, r.through))
-	// g_j is in the sums of all later tokens.
-	upper := newSquare(func(i, j int) bool { return j >= i })
-	d.g = Add(DotGeneral(Sub(total, leaving), []int{3}, nil, Const(r.g.Graph(), upper), []int{1}, nil), end)
+	d.g = Add(sums(Sub(total, leaving), 0), end) // a token's g is in the sums of all later ones
 	return d, dStart
 }
 
-// overRows is forward from states of zero, for rows in divided into chunks. Outputs are in tokens.
-func (r *deltaRule) overRows(in deltaIn, start *Node, c *chunks, use *StepKernels, keep bool) (o, states *Node) {
+// overRows is forward from states of zero, for rows in that were divided into chunks. Outputs are in tokens.
+func (r *deltaRule) overRows(in deltaIn, start *Node, use *StepKernels, keep bool) (o, states *Node) {
 	o, states, _ = r.forward(start)
-	o = c.join(o)
+	o = r.join(o)
 	out := []*Node{o}
 	if keep {
 		out = append(out, states)
 	}
-	use.rule(append(in.list(), c.segment), out...)
+	use.rule(append(in.list(), r.segment), out...)
 	return o, states
 }
 
 // gradients is backward for overRows, from the gradient of the outputs.
-func (r *deltaRule) gradients(in deltaIn, states, do *Node, c *chunks, use *StepKernels) deltaIn {
-	by, _ := r.backward(states, c.split(do), ZerosLike(Squeeze(Slice(states, AxisRange(0, 1)), 0)))
-	by = by.each(c.join)
-	use.rule(append(in.list(), c.segment, states, do), by.list()...)
+func (r *deltaRule) gradients(in deltaIn, states, do *Node, use *StepKernels) deltaIn {
+	by, _ := r.backward(states, r.split(do), ZerosLike(Squeeze(Slice(states, AxisRange(0, 1)), 0)))
+	by = by.each(r.join)
+	use.rule(append(in.list(), r.segment, states, do), by.list()...)
 	return by
 }
 
-// chunkScan is a recurrence over chunks: x = add + left·S, S ← keep·S + more + rightᵀ·x.
-type chunkScan struct{ add, left, right, keep, more *Node }
+// chunkScan is a recurrence over chunks: x = add + left·S, S ← keep·S + rightᵀ·x + more. It has these arrays in the
+// order of their constants, more only if there is one.
+type chunkScan []*Node
+
+const (
+	scanAdd = iota
+	scanLeft
+	scanRight
+	scanKeep
+	scanMore
+)
 
 // scanChunks returns the state before each chunk, in the order of the chunks, and the last one. With back it starts
 // at the last chunk, and "before" is after in time.
 func scanChunks(c chunkScan, state *Node, back bool) (states, end *Node) {
-	g, n := state.Graph(), dim(c.add, 0)
-	if n > 1 && indexes(g) {
+	n := dim(c[scanAdd], 0)
+	if n > 1 && indexes(state.Graph()) {
 		return c.loop(state, back)
 	}
 	all := make([]*Node, n)
@@ -227,43 +231,26 @@ func scanChunks(c chunkScan, state *Node, back bool) (states, end *Node) {
 // step returns the next state. take selects the current chunk.
 func (c chunkScan) step(take func(x *Node) *Node, state *Node) *Node {
 	one := func(x *Node) *Node { return Squeeze(take(x), 0) }
-	x := Add(one(c.add), product2(one(c.left), -1, state, -2))
-	next := Add(scale(state, one(c.keep)), product2(one(c.right), -2, x, -2))
-	if c.more != nil {
-		next = Add(next, one(c.more))
+	x := Add(one(c[scanAdd]), product2(one(c[scanLeft]), -1, state, -2))
+	next := Add(scale(state, one(c[scanKeep])), product2(one(c[scanRight]), -2, x, -2))
+	if len(c) > scanMore {
+		next = Add(next, one(c[scanMore]))
 	}
 	return next
 }
 
-// list returns the arrays, from which chunkScanOf makes c again.
-func (c chunkScan) list() []*Node {
-	out := []*Node{c.add, c.left, c.right, c.keep}
-	if c.more != nil {
-		out = append(out, c.more)
-	}
-	return out
-}
-
-func chunkScanOf(x []*Node) chunkScan {
-	c := chunkScan{add: x[0], left: x[1], right: x[2], keep: x[3]}
-	if len(x) > 4 {
-		c.more = x[4]
-	}
-	return c
-}
-
 // loop is scanChunks as a loop on the device, so that the program does not grow with the chunks.
 func (c chunkScan) loop(state *Node, back bool) (states, end *Node) {
-	g, n := state.Graph(), dim(c.add, 0)
+	g, n := state.Graph(), dim(c[scanAdd], 0)
 	all := Zeros(g, shape(dtypes.Float32, append([]int{n}, state.Shape().Dimensions...)...))
-	out := device.Repeat(n, append([]*Node{state, all}, c.list()...), func(at *Node, x []*Node) []*Node {
+	out := device.Repeat(n, append([]*Node{state, all}, c...), func(at *Node, x []*Node) []*Node {
 		if back {
 			at = Sub(Const(g, int32(n-1)), at)
 		}
 		start := func(x *Node) []*Node {
 			return append([]*Node{at}, slices.Repeat([]*Node{Const(g, int32(0))}, x.Rank()-1)...)
 		}
-		next := chunkScanOf(x[2:]).step(func(x *Node) *Node {
+		next := chunkScan(x[2:]).step(func(x *Node) *Node {
 			return DynamicSlice(x, start(x), append([]int{1}, x.Shape().Dimensions[1:]...))
 		}, x[0])
 		stored := DynamicUpdateSlice(x[1], ExpandAxes(x[0], 0), start(x[1]))

@@ -50,14 +50,14 @@ func compareDelta(t *testing.T, d *device.Device, file *safetensors.Reader, tall
 	keys, values := in[0].dims, in[2].dims
 	length := values[1]
 	shape := &Linear{KeyHeads: keys[2], ValueHeads: values[2], KeyDim: keys[3], ValueDim: values[3]}
-	net := &deltaNet{Block: &Block{Linear: shape}}
+	net := &deltaNet{&Block{}, shape}
 	inputs := func(in []*Node) deltaIn {
 		return deltaIn{net.repeat(MulScalar(unit(in[0]), net.queryScale())), net.repeat(unit(in[1])), in[2], in[3], in[4]}
 	}
 	got := run(t, d, in, func(in []*Node) []*Node {
 		c := newChunks(in[0].Graph(), 1, length, nil)
 		x := inputs(in)
-		r := newDeltaRule(c, x.each(c.split))
+		r := newDeltaRule(c, x)
 		o, states, end := r.forward(in[5])
 		by, dStart := r.backward(states, c.split(in[6]), in[7])
 		dq := unitBack(MulScalar(net.sumRepeated(c.join(by.q)), net.queryScale()), in[0])

@@ -34,12 +34,12 @@ func TestDeltaRuleKernelsDoWhatTheGraphDoes(t *testing.T) {
 			draw(0, 1, value), ints(segments, groups, length), r.normal(0, 1, groups, heads, key, value)}
 		build := func(n []*Node) (out []*Node, use StepKernels) {
 			x, c := deltaIn{n[0], n[1], n[2], n[3], n[4]}, newChunks(n[0].Graph(), groups, length, n[6])
-			rule := newDeltaRule(c, x.each(c.split))
+			rule := newDeltaRule(c, x)
 			start := Zeros(n[0].Graph(), shape(dtypes.Float32, groups, heads, key, value))
-			o, states := rule.overRows(x, start, c, &use, true)
-			by := rule.gradients(x, states, n[5], c, &use)
+			o, states := rule.overRows(x, start, &use, true)
+			by := rule.gradients(x, states, n[5], &use)
 			whole := newChunks(n[0].Graph(), groups, length, nil) // as contexts are read: the states go on
-			after, _, end := newDeltaRule(whole, x.each(whole.split)).forward(n[7])
+			after, _, end := newDeltaRule(whole, x).forward(n[7])
 			after = whole.join(after)
 			use.rule(append(x.list(), whole.segment, n[7]), after, end)
 			return append([]*Node{o, states, after, end}, by.list()...), use

@@ -15,7 +15,7 @@ import (
 // tinyDeltaNet is a layer with random weights.
 func tinyDeltaNet() (*deltaNet, []operand) {
 	l := &Linear{KeyHeads: 1, ValueHeads: 2, KeyDim: 4, ValueDim: 3, Kernel: 3}
-	d := &deltaNet{Block: &Block{Hidden: 6, FF: 5, Eps: 1e-6, PlusOne: true, Linear: l, Compute: dtypes.Float32}}
+	d := &deltaNet{&Block{Hidden: 6, FF: 5, Eps: 1e-6, PlusOne: true, Linear: l, Compute: dtypes.Float32}, l}
 	r := newSource(8)
 	return d, []operand{
 		r.normal(0, 0.3, 6), r.normal(0, 0.6, l.Channels()+10, 6), r.normal(0, 0.6, l.Channels(), 1, 3), r.normal(-1, 0.5, 2),
@@ -135,7 +135,7 @@ func TestDeltaNetsComputeInBFloat16(t *testing.T) {
 	pass := func(compute dtypes.DType) [][]float32 {
 		b := *d.Block
 		b.Compute = compute
-		d := &deltaNet{Block: &b}
+		d := &deltaNet{&b, d.Linear}
 		return run(t, dev, in, func(in []*Node) []*Node {
 			l := &Layout{Groups: 2, Length: 40, Segment: in[n+1]}
 			y, kept := d.Forward(in[:n], in[n], nil, nil, l)

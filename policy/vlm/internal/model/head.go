@@ -132,8 +132,16 @@ func hot(target, logits *Node) *Node {
 	return Equal(Iota(logits.Graph(), shape(dtypes.Int32, n, vocab), 1), BroadcastToDims(Reshape(target, n, 1), n, vocab))
 }
 
-// where is a at the entries that are on, else 0.
-func where(on, a *Node) *Node { return Where(on, a, ZerosLike(a)) }
+// where is a where on is set, else 0. on has the first axes of a; those of size 1 stand for all of a's.
+func where(on, a *Node) *Node { return Where(BroadcastToShape(on, a.Shape()), a, ZerosLike(a)) }
+
+// addTo is x + y; x may be nil, for nothing.
+func addTo(x, y *Node) *Node {
+	if x == nil {
+		return y
+	}
+	return Add(x, y)
+}
 
 // The columns of slopes, the derivatives of a loss by what Forward returns.
 const (
@@ -182,11 +190,7 @@ func (h *Head) Backward(
 	if h.Value {
 		var d *Node
 		d, g.Score, g.ScoreB = linearBack(cast(slope(SlopeValue), normed.DType()), normed, w.Score, true)
-		if dn == nil {
-			dn = d
-		} else {
-			dn = Add(dn, d)
-		}
+		dn = addTo(dn, d)
 	}
 	var dPicked *Node
 	dPicked, g.Norm = rmsNormBack(dn, picked, w.Norm, h.Eps, h.PlusOne)

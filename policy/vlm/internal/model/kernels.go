@@ -31,8 +31,8 @@ func (s *StepKernels) Delta(in deltaIn, live, state, o, after *Node) {
 	if s == nil || live == nil {
 		return
 	}
-	*s = append(*s, device.Kernel{Name: fused.DeltaStep, In: []*Node{in.q, in.k, in.v, in.beta, in.g, live, state},
-		Out: []*Node{o, after}, Aliases: map[int]int{1: 6}})
+	*s = append(*s, device.Kernel{Name: fused.DeltaStep, In: append(in.list(), live, state), Out: []*Node{o, after},
+		Aliases: map[int]int{1: 6}})
 }
 
 // rule adds a gated delta rule over whole rows. in are those of deltaIn and the segments of the tokens, which give the

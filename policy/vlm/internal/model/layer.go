@@ -93,9 +93,7 @@ func (p *Past) Keep(at int, next *Node) *Node {
 	if p.Live == nil {
 		return next
 	}
-	dims := slices.Repeat([]int{1}, next.Rank())
-	dims[0] = dim(next, 0)
-	return Where(BroadcastToShape(Reshape(p.Live, dims...), next.Shape()), next, p.Prefix[at])
+	return Where(p.Live, next, p.Prefix[at])
 }
 
 // The types of layers, by their names in config.json.

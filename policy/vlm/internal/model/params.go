@@ -155,8 +155,9 @@ func vector(name string, n int, init Init) Param {
 	return Param{Parts: []Stored{{name, []int{n}}}, Dims: []int{n}, Init: init}
 }
 
-func matrix(name string, out, in int) Param {
-	return Param{Parts: []Stored{{name, []int{out, in}}}, Dims: []int{out, in}}
+// matrix is a matrix [out, in], or a convolution's weights.
+func matrix(name string, dims ...int) Param {
+	return Param{Parts: []Stored{{name, dims}}, Dims: dims}
 }
 
 // stack puts matrices [out, in] (or vectors, with in 0) on top of each other, by rows.
@@ -309,10 +310,9 @@ func (c *Config) mlpParams(base string) []Param {
 }
 
 func (c *Config) visionGroups(g *Groups) {
-	v := c.Vision
-	const base = visionPrefix
-	conv := []int{v.Hidden, v.Channels, v.Temporal, v.Patch, v.Patch}
-	g.Patch = Group{"patch", []Param{{Parts: []Stored{{base + "patch_embed.proj.weight", conv}}, Dims: conv}}}
+	v, base := c.Vision, visionPrefix
+	patch := matrix(base+"patch_embed.proj.weight", v.Hidden, v.Channels, v.Temporal, v.Patch, v.Patch)
+	g.Patch = Group{"patch", []Param{patch}}
 	if c.Family.learnedPositions() {
 		g.Patch.Params = append(g.Patch.Params, vector(base+"patch_embed.proj.bias", v.Hidden, InitZero),
 			matrix(base+"pos_embed.weight", v.Positions, v.Hidden))

@@ -11,7 +11,10 @@ type Linear struct {
 }
 
 // Channels is the number of features that the convolution runs over: queries, keys and values.
-func (l *Linear) Channels() int { return 2*l.KeyHeads*l.KeyDim + l.ValueHeads*l.ValueDim }
+func (l *Linear) Channels() int { return 2*l.KeyHeads*l.KeyDim + l.Values() }
+
+// Values is the width of all value heads.
+func (l *Linear) Values() int { return l.ValueHeads * l.ValueDim }
 
 // isQwen35 reports whether the family is Qwen3.5, with or without a vision tower.
 func (f Family) isQwen35() bool { return f == Qwen35 || f == Qwen35Text }
@@ -80,18 +83,16 @@ func (t *configLinear) check(bad *field.Checks, l *Linear) {
 // linearParams are the parameters of a layer with a gated delta net.
 func (c *Config) linearParams(base string) []Param {
 	t, l := &c.Text, c.Text.Linear
-	values := l.ValueHeads * l.ValueDim
 	in := func(name string, rows int) Stored {
 		return Stored{base + "linear_attn." + name + ".weight", []int{rows, t.Hidden}}
 	}
-	conv := []int{l.Channels(), 1, l.Kernel}
 	return append([]Param{
 		c.norm(base+"input_layernorm.weight", t.Hidden),
-		stack(t.Hidden, InitNormal, in("in_proj_qkv", l.Channels()), in("in_proj_z", values),
+		stack(t.Hidden, InitNormal, in("in_proj_qkv", l.Channels()), in("in_proj_z", l.Values()),
 			in("in_proj_b", l.ValueHeads), in("in_proj_a", l.ValueHeads)),
-		{Parts: []Stored{{base + "linear_attn.conv1d.weight", conv}}, Dims: conv},
+		matrix(base+"linear_attn.conv1d.weight", l.Channels(), 1, l.Kernel),
 		vector(base+"linear_attn.A_log", l.ValueHeads, InitDecay), vector(base+"linear_attn.dt_bias", l.ValueHeads, InitOne),
 		vector(base+"linear_attn.norm.weight", l.ValueDim, InitOne),
-		matrix(base+"linear_attn.out_proj.weight", t.Hidden, values),
+		matrix(base+"linear_attn.out_proj.weight", t.Hidden, l.Values()),
 	}, c.mlpParams(base)...)
 }

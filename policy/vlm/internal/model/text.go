@@ -13,13 +13,12 @@ func EmbedForward(table, tokens, images, imageRow *Node, compute dtypes.DType) *
 	if images == nil {
 		return x
 	}
-	return Where(ofImages(imageRow, x), takeRows(cast(images, compute), MaxScalar(imageRow, 0)), x)
+	return Where(ofImages(imageRow), takeRows(cast(images, compute), MaxScalar(imageRow, 0)), x)
 }
 
-// ofImages marks the entries of x [n, hidden] that have a row of images.
-func ofImages(imageRow, x *Node) *Node {
-	on := GreaterOrEqual(imageRow, ScalarZero(imageRow.Graph(), dtypes.Int32))
-	return BroadcastToShape(Reshape(on, rows(x), 1), x.Shape())
+// ofImages marks the tokens that have a row of images.
+func ofImages(imageRow *Node) *Node {
+	return GreaterOrEqual(imageRow, ScalarZero(imageRow.Graph(), dtypes.Int32))
 }
 
 // EmbedBackward returns the gradients, for the result's gradient dx [n, hidden],
@@ -30,7 +29,7 @@ func EmbedBackward(table, tokens, imageRow, slot, dx, acc *Node) (dTable, dImage
 	dx = f32(dx)
 	dText := dx
 	if imageRow != nil {
-		dText = Where(ofImages(imageRow, dx), ZerosLike(dx), dx)
+		dText = Where(ofImages(imageRow), ZerosLike(dx), dx)
 		dImages = takeRowsOrZero(dx, slot)
 	}
 	if acc == nil {
@@ -56,12 +55,7 @@ func (t *Text) Angles(pos *Node) (cos, sin *Node) {
 		if !used {
 			continue
 		}
-		part := Mul(columns(p, k, k+1), Const(g, [][]float32{freq}))
-		if angle == nil {
-			angle = part
-		} else {
-			angle = Add(angle, part)
-		}
+		angle = addTo(angle, Mul(columns(p, k, k+1), Const(g, [][]float32{freq})))
 	}
 	return Cos(angle), Sin(angle)
 }
@@ -70,7 +64,7 @@ func (t *Text) Angles(pos *Node) (cos, sin *Node) {
 // negative. Qwen3-VL's deepstack features enter the decoder this way.
 func AddRows(x, images, imageRow *Node) *Node {
 	pic := takeRows(cast(images, x.DType()), MaxScalar(imageRow, 0))
-	return Add(x, where(ofImages(imageRow, x), pic))
+	return Add(x, where(ofImages(imageRow), pic))
 }
 
 // TakeRows returns the rows of x at slot, zeros where slot equals the number of
