@@ -128,7 +128,7 @@ func fewestRows(accelerator bool, matrices int64) int {
 // conversations; the others are free.
 func (s *Session) pickRows(index []int32, live int) error {
 	for _, arrays := range []*[]*device.Array{&s.prefix, &s.recent} {
-		out, err := s.Net.rowsAt(*arrays, index)
+		out, err := s.Net.rowsAt(*arrays, nil, index, 0)
 		if err != nil {
 			return err
 		}

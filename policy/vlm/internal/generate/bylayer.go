@@ -99,7 +99,7 @@ func (n Programs) sampleAt(s model.Sampler, step bool) *device.Program {
 
 // arraysOf returns a layer's arrays of the prefix and the recent segments, and where they are in these.
 func (s *Session) arraysOf(layer int) (arrays []*device.Array, at []**device.Array) {
-	from, to := (&cacheIn{net: s.Net}).of(layer)
+	from, to := s.Net.arraysOf(layer)
 	recent := 0
 	for _, x := range s.Net.Cache[:from] {
 		if x.Slots {

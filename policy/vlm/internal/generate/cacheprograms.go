@@ -28,14 +28,15 @@ func (n Programs) flush() *device.Program {
 	})
 }
 
-// rowsAt returns copies of the arrays' rows at the index.
-func (n Programs) rowsAt(arrays []*device.Array, index []int32) ([]*device.Array, error) {
+// rowsAt returns copies of the arrays' rows at the index; where it is −1, of the rows of others, of which there are as
+// many or none. With slots above 0 the arrays are the cache's prefix, which is padded to that number.
+func (n Programs) rowsAt(arrays, others []*device.Array, index []int32, slots int) ([]*device.Array, error) {
 	at, err := device.Put(n.Dev, index)
 	if err != nil {
 		return nil, err
 	}
 	defer at.Free()
-	return n.gatherRows(0, false).Run(append(slices.Clone(arrays), at))
+	return n.gatherRows(slots, len(others) > 0).Run(append(slices.Concat(arrays, others), at))
 }
 
 // gatherRows: arrays [from, …], if more is set as many [rows, …], index [rows] → rows of the former at
@@ -57,8 +58,7 @@ func (n Programs) gatherRows(slots int, more bool) *device.Program {
 				out[i] = lengthened(out[i], slots)
 			}
 			if more {
-				here := byRow(GreaterOrEqual(index, ZerosLike(index)), out[i])
-				out[i] = Where(here, out[i], a.One())
+				out[i] = Where(GreaterOrEqual(index, ZerosLike(index)), out[i], a.One())
 			}
 		}
 		return out
@@ -118,7 +118,7 @@ func (n Programs) insertRow() *device.Program {
 				}
 				rows := Iota(x.Graph(), shapes.Make(dtypes.Int32, x.Shape().Dimensions[0]), 0)
 				here := Equal(rows, BroadcastToDims(at, rows.Shape().Dimensions...))
-				out[i] = Where(byRow(here, x), BroadcastToShape(row[i], x.Shape()), x)
+				out[i] = Where(here, BroadcastToShape(row[i], x.Shape()), x)
 				continue
 			}
 			begin := slices.Repeat([]*Node{ScalarZero(x.Graph(), dtypes.Int32)}, x.Rank())

@@ -81,7 +81,7 @@ func (s *Session) makeRoom(one *Session, rows, length int) error {
 		return err
 	}
 	var err error
-	if s.prefix, err = s.Net.rowsAt(one.prefix, make([]int32, rows)); err != nil {
+	if s.prefix, err = s.Net.rowsAt(one.prefix, nil, make([]int32, rows), 0); err != nil {
 		return err
 	}
 	if s.recent, err = s.Net.empty(rows, one.RecentLen, false); err != nil {

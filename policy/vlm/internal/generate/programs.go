@@ -145,16 +145,16 @@ func (n Programs) readArrays(a *net.Args) (prefix, recent []*Node) {
 	return slices.Clone(prefix), recent
 }
 
-// of returns the indices of a layer's arrays in the cache.
-func (c *cacheIn) of(layer int) (from, to int) {
-	for _, l := range c.net.Layers[:layer] {
+// arraysOf returns the indices of a layer's arrays in the cache.
+func (n Programs) arraysOf(layer int) (from, to int) {
+	for _, l := range n.Layers[:layer] {
 		from += len(l.Cache())
 	}
-	return from, from + len(c.net.Layers[layer].Cache())
+	return from, from + len(n.Layers[layer].Cache())
 }
 
 func (c *cacheIn) past(layer int) *model.Past {
-	from, to := c.of(layer)
+	from, to := c.net.arraysOf(layer)
 	return &model.Past{Prefix: c.prefix[from:to], Recent: c.recent[from:to], Allow: c.allow, RecentAllow: c.recentAllow,
 		At: c.at}
 }
@@ -162,7 +162,7 @@ func (c *cacheIn) past(layer int) *model.Past {
 // extend writes the recent segment at slot at and a layer's new entries at slot recentAt, or, if
 // open, into a new prefix from slot 0 on. States are replaced.
 func (c *cacheIn) extend(layer int, fresh []*Node, slots int) []*Node {
-	from, _ := c.of(layer)
+	from, _ := c.net.arraysOf(layer)
 	out := make([]*Node, len(fresh))
 	for i, x := range fresh {
 		switch at := from + i; {
@@ -175,13 +175,6 @@ func (c *cacheIn) extend(layer int, fresh []*Node, slots int) []*Node {
 		}
 	}
 	return out
-}
-
-// byRow gives a condition [rows] the shape of x [rows, …].
-func byRow(condition, x *Node) *Node {
-	dims := slices.Repeat([]int{1}, x.Rank())
-	dims[0] = condition.Shape().Size()
-	return BroadcastToShape(Reshape(condition, dims...), x.Shape())
 }
 
 // Columns of the int32 numbers [rows, nowColumns] that a decoding step reads: the token and

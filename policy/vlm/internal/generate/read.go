@@ -81,7 +81,7 @@ func (f *DecodeBatch) copyShared(arrays []*device.Array, p *contextBatch) ([]*de
 	for row, at := range p.Index {
 		index[row] = int32(at)
 	}
-	return f.Net.rowsAt(arrays, index)
+	return f.Net.rowsAt(arrays, nil, index, 0)
 }
 
 // contextInputs builds the inputs of the append program between the weights and the cache.

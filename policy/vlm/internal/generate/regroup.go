@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/net"
 )
 
 // regroup gathers the unfinished rows of batches, in order, into the smallest batch with
@@ -48,19 +47,12 @@ func regroup(from ...*DecodeBatch) (*DecodeBatch, error) {
 
 // copyPrefixes copies the prefixes of another batch's unfinished rows to the rows from at on.
 func (f *DecodeBatch) copyPrefixes(g *DecodeBatch, at int) error {
-	own := &net.Scope{Dev: f.Net.Dev}
-	defer own.Free()
 	index := slices.Repeat([]int32{-1}, len(f.Rows))
 	for i, row := range g.unfinished() {
 		index[at+i] = int32(row)
 		copy(f.allow[(at+i)*f.Slots:], g.allow[row*g.Slots:(row+1)*g.Slots])
 	}
-	in := slices.Concat(g.prefix, f.prefix)
-	in = append(in, net.Upload(own, index))
-	if own.Err != nil {
-		return own.Err
-	}
-	out, err := f.Net.gatherRows(f.Slots, f.prefix != nil).Run(in)
+	out, err := f.Net.rowsAt(g.prefix, f.prefix, index, f.Slots)
 	if err != nil {
 		return err
 	}
@@ -136,7 +128,7 @@ func (f *DecodeBatch) copyRecentTo(owner *Session) error {
 			copy(allow[at*f.RecentLen:(at+1)*f.RecentLen], f.recentAllow[row*f.RecentLen:])
 		}
 	}
-	out, err := f.Net.rowsAt(f.recent, index)
+	out, err := f.Net.rowsAt(f.recent, nil, index, 0)
 	if err != nil {
 		return err
 	}
@@ -151,19 +143,11 @@ func (f *DecodeBatch) copyStatesTo(owner *Session, index []int32) error {
 	if len(states) == 0 {
 		return nil
 	}
-	own := &net.Scope{Dev: f.Net.Dev}
-	defer own.Free()
-	var in []*device.Array
-	for _, s := range []*Session{f.Session, owner} {
-		for _, i := range states {
-			in = append(in, s.prefix[i])
-		}
+	var from, to []*device.Array
+	for _, i := range states {
+		from, to = append(from, f.prefix[i]), append(to, owner.prefix[i])
 	}
-	in = append(in, net.Upload(own, index))
-	if own.Err != nil {
-		return own.Err
-	}
-	out, err := f.Net.gatherRows(0, true).Run(in)
+	out, err := f.Net.rowsAt(from, to, index, 0)
 	if err != nil {
 		return err
 	}
