@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -194,14 +195,7 @@ func errParameter(name string, x float64, allowed string) error {
 }
 
 // firstError returns the first of the errors that is not nil.
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func firstError(errs ...error) error { return cmp.Or(errs...) }
 
 // token moves the recursion over a token and stores its advantage and return.
 func (c *call) token(t int, s *recursion) { c.step(t, float64(c.Rewards[t]), s) }

@@ -19,19 +19,21 @@ import (
 func Distill(
 	adv, logProbs, teacher []float32, mask []bool, offsets []int, coef, discount float64,
 ) (kl float64, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("advantage: distill: %w", err)
+		}
+	}()
 	n := len(adv)
-	if err := checkOffsets(offsets, n); err != nil {
-		return 0, fmt.Errorf("advantage: distill: %w", err)
+	if err := firstError(checkOffsets(offsets, n), unit("discount", discount)); err != nil {
+		return 0, err
 	}
 	if !floats.Finite(coef) {
-		return 0, fmt.Errorf("advantage: distill: %w", errParameter("coef", coef, "finite"))
-	}
-	if err := unit("discount", discount); err != nil {
-		return 0, fmt.Errorf("advantage: distill: %w", err)
+		return 0, errParameter("coef", coef, "finite")
 	}
 	if len(logProbs) != n || len(teacher) != n || len(mask) != n {
-		return 0, fmt.Errorf("advantage: distill: %d log-probs, %d of the teacher and a mask of %d for %d tokens: %w",
-			len(logProbs), len(teacher), len(mask), n, ErrLength)
+		return 0, fmt.Errorf("%d log-probs, %d of the teacher and a mask of %d for %d tokens: %w", len(logProbs),
+			len(teacher), len(mask), n, ErrLength)
 	}
 	count := 0.0
 	for row := range max(0, len(offsets)-1) {
@@ -44,7 +46,7 @@ func Distill(
 			}
 			after = x + float64(discount*after)
 			if adv[t] += float32(after); adv[t]-adv[t] != 0 {
-				return 0, fmt.Errorf("advantage: distill: row %d, position %d: %v: %w", row, t-offsets[row], adv[t], ErrNotFinite)
+				return 0, fmt.Errorf("row %d, position %d: %v: %w", row, t-offsets[row], adv[t], ErrNotFinite)
 			}
 		}
 	}

@@ -50,25 +50,43 @@ func (g GDPO) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	groups, scores, err := c.scoredGroups()
+	all, scores, err := c.scoredGroups()
 	if err != nil {
 		return err
 	}
 	if err := c.checkComponents(g.OverRows); err != nil {
 		return err
 	}
-	c.perRow = resize(c.perRow, c.Rows())
-	clear(c.perRow)
 	if g.OverRows {
-		c.sumOverRows(groups, scores)
-		return c.finishBroadcast(c.perRow)
+		eps, g.NormByStd = rowsEpsilon, true
 	}
+	n, groups := c.Rows(), &c.memory.steps.groups
+	c.perRow, c.ids, c.counted = resize(c.perRow, n), resize(c.ids, n), resize(c.counted, n)
+	clear(c.perRow)
+	clear(c.counted)
 	for k := range max(1, len(c.Components)) {
 		weight := c.component(k, scores)
+		copy(c.ids, all.of)
+		for row, s := range scores {
+			if math.IsNaN(s) { // alone in a group of its own, which no other row can have
+				scores[row], c.ids[row] = 0, -1-row
+			} else {
+				c.counted[row] = true
+			}
+		}
+		groups.assign(c.ids)
 		groups.score(scores)
 		for row, s := range scores {
-			c.perRow[row] += float64(weight * groups.compare(row, s, g.NormByStd, eps, s))
+			alone := s
+			if g.OverRows {
+				alone = 0
+			}
+			c.perRow[row] += float64(weight * groups.compare(row, s, g.NormByStd, eps, alone))
 		}
+	}
+	if g.OverRows {
+		c.normalizeRows()
+		return c.finishBroadcast(c.perRow)
 	}
 	c.broadcast(c.perRow)
 	err = c.whiten(g.Whiten, GuardedWhitening(), c.mask, true)
@@ -76,37 +94,17 @@ func (g GDPO) run(c *call) error {
 	return err
 }
 
-// sumOverRows sets perRow to the advantages of GDPO over rows.
-func (c *call) sumOverRows(groups *groups, scores []float64) {
-	c.ids = resize(c.ids, c.Rows())
-	has := resize(c.counted, c.Rows())
-	c.counted = has
-	clear(has)
-	for k := range max(1, len(c.Components)) {
-		weight := c.component(k, scores)
-		copy(c.ids, groups.of)
-		for row, s := range scores {
-			if math.IsNaN(s) { // alone in a group of its own, which no other row can have
-				scores[row], c.ids[row] = 0, -1-row
-			} else {
-				has[row] = true
-			}
-		}
-		c.memory.steps.groups.assign(c.ids)
-		c.memory.steps.groups.score(scores)
-		for row, s := range scores {
-			c.perRow[row] += float64(weight * c.memory.steps.groups.compare(row, s, true, rowsEpsilon, 0))
-		}
-	}
+// normalizeRows shifts and scales the numbers of the counted rows; all others have 0.
+func (c *call) normalizeRows() {
 	var all floats.Sums
 	for row, s := range c.perRow {
-		if has[row] {
+		if c.counted[row] {
 			all.Add(s)
 		}
 	}
 	m := all.Moments()
 	for row, s := range c.perRow {
-		if has[row] && m.N > 1 { // all others have 0 already
+		if c.counted[row] && m.N > 1 {
 			c.perRow[row] = (s - m.Mean) / (math.Sqrt(m.Variance()) + rowsEpsilon)
 		}
 	}

@@ -160,7 +160,7 @@ func abs(x float32) float32 { return max(x, -x) }
 func testParams() Params {
 	return Params{
 		Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6,
-		Mix: 0.75, StepWeight: 0.5, EpisodeWeight: 0.4, History: 1, HistoryAlpha: 0.5, BaseGroup: true, NormByStd: true,
+		Mix: 0.75, StepWeight: 0.5, EpisodeWeight: 0.4, History: 1, Alpha: 0.5, Base: true, NormByStd: true,
 		Whiten:   true,
 		ZeroTail: true, Decay: 0.6,
 	}

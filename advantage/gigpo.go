@@ -94,7 +94,7 @@ type steps struct {
 
 	shared      []int     // keys of single states, for longer ones; or of the states after the turns
 	distance    []float64 // of each state to success
-	sum, weight []float64 // of mixtures
+	sum, weight []float64 // of comparisons
 }
 
 // stepKey is a state within a group.

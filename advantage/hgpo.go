@@ -33,11 +33,9 @@ func (h HGPO) Estimate(dst *Result, b *Batch) error { return estimate(dst, b, "h
 
 func (h HGPO) run(c *call) error {
 	eps, err := epsilon(h.Epsilon)
-	if err = firstError(err, unit("gamma", h.Gamma)); err != nil {
+	err = firstError(err, unit("gamma", h.Gamma), notNegative("history", float64(h.History)))
+	if err != nil {
 		return err
-	}
-	if h.History < 0 {
-		return errParameter("history", float64(h.History), "not negative")
 	}
 	if !(h.Alpha >= 0 && h.Alpha <= 8) {
 		return errParameter("alpha", h.Alpha, "[0, 8]")
@@ -51,35 +49,32 @@ func (h HGPO) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	m := mixture{sum: resize(s.sum, len(s.returns)), weight: resize(s.weight, len(s.returns))}
-	clear(m.sum)
-	clear(m.weight)
-	s.sum, s.weight = m.sum, m.weight
+	s.sum, s.weight = resize(s.sum, len(s.returns)), resize(s.weight, len(s.returns))
+	clear(s.sum)
+	clear(s.weight)
 	s.shared = append(s.shared[:0], s.ids...)
 	for k := 1; k <= h.History+1 && s.lengthen(k); k++ {
-		m.addLevel(s, math.Pow(float64(k+1), h.Alpha), h.NormByStd, eps)
+		s.addLevel(math.Pow(float64(k+1), h.Alpha), h.NormByStd, eps)
 	}
 	if h.Base {
 		c.episodeTurns(e, s, scores)
 		for i, r := range s.returns {
 			if !s.groups.average(i, r) || s.groups.size[s.groups.of[i]] == 1 {
-				m.add(i, 1, s.groups.compare(i, r, h.NormByStd, eps, r))
+				s.add(i, 1, s.groups.compare(i, r, h.NormByStd, eps, r))
 			}
 		}
 	}
-	for i := range m.sum {
-		m.sum[i] /= m.weight[i] + eps
+	for i := range s.sum {
+		s.sum[i] /= s.weight[i] + eps
 	}
-	return c.finishTurns(e, m.sum)
+	return c.finishTurns(e, s.sum)
 }
 
-// mixture is a weighted sum for each turn.
-type mixture struct{ sum, weight []float64 }
-
-func (m mixture) add(i int, weight, a float64) {
+// add adds a comparison to the weighted sum of a turn.
+func (s *steps) add(i int, weight, a float64) {
 	if a != 0 {
-		m.sum[i] += float64(weight * a)
-		m.weight[i] += weight
+		s.sum[i] += float64(weight * a)
+		s.weight[i] += weight
 	}
 }
 
@@ -108,7 +103,7 @@ func (s *steps) lengthen(k int) bool {
 }
 
 // addLevel adds the comparison of turns with equal keys.
-func (m mixture) addLevel(s *steps, weight float64, normByStd bool, eps float64) {
+func (s *steps) addLevel(weight float64, normByStd bool, eps float64) {
 	g := &s.groups
 	for i, r := range s.returns {
 		k := g.of[i]
@@ -119,7 +114,7 @@ func (m mixture) addLevel(s *steps, weight float64, normByStd bool, eps float64)
 		if normByStd {
 			a /= math.Sqrt(g.m2[k]/float64(g.size[k])) + eps
 		}
-		m.add(i, weight, a)
+		s.add(i, weight, a)
 	}
 }
 

@@ -60,12 +60,11 @@ func TestEqualReturnsAreAverageUpToRounding(t *testing.T) {
 		g := groups{of: []int{0}, mean: []float64{c.score + c.off}}
 		require.Equal(t, c.average, g.average(0, c.score), "%+v", c)
 	}
-	s := steps{returns: []float64{1, 1 + 1e-9, 3}}
+	s := steps{returns: []float64{1, 1 + 1e-9, 3}, sum: make([]float64, 3), weight: make([]float64, 3)}
 	s.groups.assign([]int{0, 0, 1})
 	s.groups.score(s.returns)
-	m := mixture{make([]float64, 3), make([]float64, 3)}
-	m.addLevel(&s, 2, false, 0)
-	require.Equal(t, make([]float64, 3), m.weight)
+	s.addLevel(2, false, 0)
+	require.Equal(t, make([]float64, 3), s.weight)
 }
 
 // TestReusedMemoryOfGroupsHoldsNoOldValues: rows with components, and the farthest state of a group.

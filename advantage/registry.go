@@ -28,8 +28,8 @@ type Params struct {
 	EpisodeWeight float64 `yaml:"episode_advantage_w" range:"0,1e+12" doc:"graphgpo: weight of the comparison between episodes"`
 	Relative      bool    `yaml:"normalize_distance" doc:"graphgpo: reward a turn for how much nearer to success it comes"`
 	History       int     `yaml:"history_length" range:"0,1000" doc:"hgpo: how many states before a turn's own may be compared"`
-	HistoryAlpha  float64 `yaml:"length_weight_alpha" range:"0,8" doc:"hgpo: weight of k equal states is k+1 to this power"`
-	BaseGroup     bool    `yaml:"base_group" doc:"hgpo: compare whole episodes, too"`
+	Alpha         float64 `yaml:"length_weight_alpha" range:"0,8" doc:"hgpo: weight of k equal states is k+1 to this power"`
+	Base          bool    `yaml:"base_group" doc:"hgpo: compare whole episodes, too"`
 	OutputWeight  float64 `yaml:"num_output_tokens_weight" range:"0,1e+12" doc:"grpo_prime: price of the longest response, as a part of the mean score"`
 	InputWeight   float64 `yaml:"num_input_tokens_weight" range:"0,1e+12" doc:"grpo_prime: price of the longest context"`
 	TurnWeight    float64 `yaml:"num_turns_weight" range:"0,1e+12" doc:"grpo_prime: price of the most turns"`
@@ -45,7 +45,7 @@ type Params struct {
 func DefaultParams() Params {
 	return Params{
 		Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1,
-		EpisodeWeight: 1, History: 2, HistoryAlpha: 1, OutputWeight: 0.1, InputWeight: 0.1, TurnWeight: 0.1,
+		EpisodeWeight: 1, History: 2, Alpha: 1, OutputWeight: 0.1, InputWeight: 0.1, TurnWeight: 0.1,
 		ZeroTail: true, Decay: 0.95, NormByStd: true, Whiten: true,
 	}
 }

@@ -19,7 +19,7 @@ func TestParamsReachTheEstimator(t *testing.T) {
 	p := Params{
 		Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55,
 		Mix: 0.46, Epsilon: 0.37, StepWeight: 0.28, PassK: 5,
-		History: 6, HistoryAlpha: 1.9, BaseGroup: true, EpisodeWeight: 0.29, Relative: true,
+		History: 6, Alpha: 1.9, Base: true, EpisodeWeight: 0.29, Relative: true,
 		ZeroTail: true, Decay: 0.23,
 		OutputWeight: 0.17, InputWeight: 0.18, TurnWeight: 0.19,
 	}
@@ -71,7 +71,7 @@ func TestParamsReachTheEstimator(t *testing.T) {
 func TestDefaultsAreThoseOfConfigurations(t *testing.T) {
 	want := Params{
 		Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1,
-		EpisodeWeight: 1, History: 2, HistoryAlpha: 1, OutputWeight: 0.1, InputWeight: 0.1, TurnWeight: 0.1,
+		EpisodeWeight: 1, History: 2, Alpha: 1, OutputWeight: 0.1, InputWeight: 0.1, TurnWeight: 0.1,
 		ZeroTail: true, Decay: 0.95, NormByStd: true, Whiten: true,
 	}
 	require.Equal(t, want, DefaultParams())
@@ -193,7 +193,7 @@ func TestSettingsHaveNoEffectBesideOthers(t *testing.T) {
 		slices.Sort(unread)
 		require.Equal(t, c.unread, strings.Join(unread, " "), c.setting)
 	}
-	alone.BaseGroup = true
+	alone.Base = true
 	hgpo, err := Describe("hgpo")
 	require.NoError(t, err)
 	require.True(t, hgpo.ReadsWith("length_weight_alpha", alone))

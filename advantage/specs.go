@@ -154,12 +154,7 @@ var specs = []Spec{
 	{
 		Name: "hgpo", About: "turns compared over equal states, equal pairs of states, and so on", Rewards: SiteAll,
 		Groups: true, States: true, TurnIDs: true,
-		New: func(p Params) Estimator {
-			return HGPO{
-				Gamma: p.Gamma, History: p.History, Alpha: p.HistoryAlpha, Base: p.BaseGroup,
-				NormByStd: p.NormByStd, Epsilon: p.Epsilon,
-			}
-		},
+		New: from(HGPO{}),
 	},
 	{
 		Name: "no_concat_gae", About: "GAE with rows as the steps", Critic: true, ValueMask: true,

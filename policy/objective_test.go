@@ -95,7 +95,7 @@ func objectives(t *testing.T) map[string]policy.Objective {
 	out := map[string]policy.Objective{"imitation": {Imitate: true},
 		"critic": {CriticOnly: true, ValueCoef: 0.5, ValueClip: 0.3}}
 	options := loss.DefaultOptions()
-	options.DualClip, options.ClipCovRatio, options.ClipCovLow = 3, 0.5, -5
+	options.DualClip, options.ClipCov.Ratio, options.ClipCov.CovLow = 3, 0.5, -5
 	for _, name := range loss.Builtin().Names() {
 		p, err := loss.Builtin().New(name, options)
 		require.NoError(t, err)

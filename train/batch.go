@@ -231,13 +231,14 @@ func (b *batch) rowsOf(members map[int]bool) []int {
 	return rows
 }
 
-// slice returns the numbers of some rows, one or several per token.
+// slice returns the numbers of some rows, one or several per token. Of a learner's that are of no number per token, it
+// returns all.
 func slice[T any](offsets, rows []int, x []T) []T {
-	if x == nil {
-		return nil
+	n := max(1, offsets[len(offsets)-1])
+	if len(x)%n != 0 || x == nil {
+		return x
 	}
-	k := len(x) / max(1, offsets[len(offsets)-1])
-	var out []T
+	k, out := len(x)/n, []T(nil)
 	for _, r := range rows {
 		out = append(out, x[k*offsets[r]:k*offsets[r+1]]...)
 	}

@@ -30,10 +30,7 @@ func (b *batch) addComparisons(spec advantage.Spec, a *config.AlgorithmConfig, g
 			b.Steps.Baselines = append(b.Steps.Baselines, float32(greedy[t.Group]))
 		}
 		if spec.States {
-			b.Steps.States = states(b.Steps.States, t, b.Steps.Turn[row])
-		}
-		if spec.Next {
-			b.Steps.Next = nextStates(b.Steps.Next, t, b.Steps.Turn[row])
+			b.addStates(t, b.Steps.Turn[row], spec.Next)
 		}
 	}
 }
@@ -90,38 +87,33 @@ func (b *batch) unpaid(keys []string) []string {
 	return out
 }
 
-// states appends a key for each turn of a row; equal observations have equal keys.
-func states(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
-	for _, turn := range t.Turns {
-		if turn.Row == row {
-			dst = append(dst, stateKey(turn.Observation))
-		}
-	}
-	if t.Rows[row].EndsWithSummary() { // the turn of a summary has no state of the environment
-		dst = append(dst, ownState(0, t, row))
-	}
-	return dst
-}
-
-// nextStates appends a key for the state after each turn of a row: that of the next turn's
-// observation, or success. The last observation of other episodes is not recorded; it counts as
-// a state that no turn started from.
-func nextStates(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
+// addStates appends a key for the state of each turn of a row; equal observations have equal keys. With next it appends
+// one for the state after the turn, too: that of the next turn's observation, or success. The last observation of
+// other episodes is not recorded; it counts as a state that no turn started from.
+func (b *batch) addStates(t *rollout.Trajectory, row int, next bool) {
+	s := &b.Steps
 	for i, turn := range t.Turns {
+		if turn.Row != row {
+			continue
+		}
+		s.States = append(s.States, stateKey(turn.Observation))
 		switch {
-		case turn.Row != row:
+		case !next:
 		case i+1 < len(t.Turns):
-			dst = append(dst, stateKey(t.Turns[i+1].Observation))
+			s.Next = append(s.Next, stateKey(t.Turns[i+1].Observation))
 		case t.Success:
-			dst = append(dst, advantage.SuccessState)
+			s.Next = append(s.Next, advantage.SuccessState)
 		default:
-			dst = append(dst, ownState(1, t, row))
+			s.Next = append(s.Next, ownState(1, t, row))
 		}
 	}
-	if t.Rows[row].EndsWithSummary() { // as in states
-		dst = append(dst, ownState(1, t, row))
+	if !t.Rows[row].EndsWithSummary() {
+		return
 	}
-	return dst
+	s.States = append(s.States, ownState(0, t, row)) // the turn of a summary has no state of the environment
+	if next {
+		s.Next = append(s.Next, ownState(1, t, row))
+	}
 }
 
 // ownState is a key that no other row has.

@@ -24,8 +24,8 @@ func TestEveryPolicyLossHasAConfiguration(t *testing.T) {
 		a := &c.Agent.Actor
 		a.Loss.Mode, a.Entropy = name, 0
 		c.Algorithm.Estimator = "token_level_gae" // which tells turns apart
-		a.Loss.ClipCovRatio, a.Loss.ClipCovLow, a.Loss.ClipCovHigh, a.Loss.KLCovRatio, a.Loss.KLCovCoef = 0.1, 0.2, 0.3, 0.4,
-			0.5
+		a.Loss.ClipCov.Ratio, a.Loss.ClipCov.CovLow, a.Loss.ClipCov.CovHigh = 0.1, 0.2, 0.3
+		a.Loss.KLCov = loss.KLCov{Ratio: 0.4, Coef: 0.5}
 		a.TauPos, a.TauNeg = 0.6, 0.7
 		b := traintest.Guesser()
 		traintest.Run(t, c, b)

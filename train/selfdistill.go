@@ -76,13 +76,18 @@ func (t *Trainer) checkSelfDistillation() error {
 	return nil
 }
 
-// compared returns the tokens whose log-probs under a teacher the policy loss reads.
+// compared returns the tokens whose log-probs under a teacher the policy loss reads. A policy that teaches itself
+// chooses them.
 func (t *Trainer) compared() (loss.Choice, error) {
 	aim, err := t.methods.names.Objective(&t.Config, 1, 1)
 	if err != nil {
 		return loss.Choice{}, fmt.Errorf("train: %w", err)
 	}
-	return loss.ChoiceOf(aim.PolicyLoss()), nil
+	choice := loss.ChoiceOf(aim.PolicyLoss())
+	if choice.By != "" && t.Config.TeachesItself() {
+		choice.By = loss.ByItself
+	}
+	return choice, nil
 }
 
 // checkCompared checks that the learner can score these tokens.
@@ -93,9 +98,6 @@ func (t *Trainer) checkCompared() error {
 	}
 	choice, err := t.compared()
 	if err == nil && choice.By != "" {
-		if t.Config.TeachesItself() {
-			choice.By = loss.ByItself
-		}
 		if err = l.CheckScore(policy.ScoreRequest{Choice: choice}); err != nil {
 			err = fmt.Errorf("%w: %s: %w", config.ErrConfig, t.Config.Agent.Actor.Loss.ComparedKey(), err)
 		}
@@ -106,30 +108,32 @@ func (t *Trainer) checkCompared() error {
 // teachItself scores the rows with hints in front of them, which become the reference log-probs, and those of the
 // teacher's likeliest tokens if the loss compares some. A row that would be longer than the model reads has none.
 func (t *Trainer) teachItself(ctx context.Context, b *batch, choice loss.Choice, m track.Metrics) error {
-	rows, want, err := t.hinted(ctx, b, m)
+	h, err := t.hinted(ctx, b, m)
 	if err != nil {
 		return err
 	}
-	request := policy.ScoreRequest{LogProbs: true, Choice: choice}
-	if choice.By != "" {
-		request.Choice.By = loss.ByItself
-	}
-	s, err := t.Learner.Score(ctx, rows, want, request, t.Config.Agent.Rollout.Temperature)
+	s, err := t.Learner.Score(ctx, &h.Rows, h.want, policy.ScoreRequest{LogProbs: true, Choice: choice},
+		t.Config.Agent.Rollout.Temperature)
 	if err != nil {
 		return err
 	}
 	if s == nil {
 		return errNoScores
 	}
-	return b.setScores(&policy.Scores{
-		Reference: withoutHints(s.LogProbs, rows.Offsets, b.Rows.Offsets),
-		Chosen:    withoutHints(s.Chosen, rows.Offsets, b.Rows.Offsets),
-		Teacher:   withoutHints(s.Teacher, rows.Offsets, b.Rows.Offsets),
-	}, policy.ScoreRequest{Reference: true, Choice: choice})
+	return b.setScores(&policy.Scores{Reference: slice(h.parts, h.plain, s.LogProbs),
+		Chosen: slice(h.parts, h.plain, s.Chosen), Teacher: slice(h.parts, h.plain, s.Teacher)},
+		policy.ScoreRequest{Reference: true, Choice: choice})
 }
 
-// hinted returns the rows with hints in front of them, and the tokens to score there.
-func (t *Trainer) hinted(ctx context.Context, b *batch, m track.Metrics) (*policy.Rows, []bool, error) {
+// hinted are rows with hints in front of them.
+type hinted struct {
+	policy.Rows
+	want         []bool // tokens to score
+	parts, plain []int  // offsets of hints and rows, and which parts are rows
+}
+
+// hinted returns the rows with hints in front of them.
+func (t *Trainer) hinted(ctx context.Context, b *batch, m track.Metrics) (*hinted, error) {
 	encode, _ := policy.As[policy.SystemEncoder](t.Learner)
 	limit, long := 0, 0
 	if l, ok := policy.As[policy.Bounded](t.Learner); ok {
@@ -141,7 +145,7 @@ func (t *Trainer) hinted(ctx context.Context, b *batch, m track.Metrics) (*polic
 		group int // options may differ
 	}
 	hints := map[start][]int32{}
-	rows, want := &policy.Rows{Offsets: []int{0}, Images: b.Rows.Images}, []bool(nil)
+	h := &hinted{Rows: policy.Rows{Offsets: []int{0}, Images: b.Rows.Images}, parts: []int{0}}
 	for row, of := range b.Of {
 		e := b.Used[of].Episode
 		key := start{e.Env, e.Seed, e.Group}
@@ -149,7 +153,7 @@ func (t *Trainer) hinted(ctx context.Context, b *batch, m track.Metrics) (*polic
 		if !known {
 			var err error
 			if hint, err = Hint(ctx, &t.Config, t.Envs, encode, e); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			hints[key] = hint
 		}
@@ -157,23 +161,11 @@ func (t *Trainer) hinted(ctx context.Context, b *batch, m track.Metrics) (*polic
 		if limit > 0 && len(hint)+to-from > limit {
 			hint, long = nil, long+1
 		}
-		rows.Tokens = append(append(rows.Tokens, hint...), b.Rows.Tokens[from:to]...)
-		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
-		want = append(append(want, make([]bool, len(hint))...), b.want[from:to]...)
+		h.Tokens = append(append(h.Tokens, hint...), b.Rows.Tokens[from:to]...)
+		end := len(h.Tokens)
+		h.Offsets, h.parts, h.plain = append(h.Offsets, end), append(h.parts, end-to+from, end), append(h.plain, 2*row+1)
+		h.want = append(append(h.want, make([]bool, len(hint))...), b.want[from:to]...)
 	}
 	m["actor/unhinted_rows"] = float64(long)
-	return rows, want, nil
-}
-
-// withoutHints returns the numbers of the rows' own tokens, one or several per token.
-func withoutHints[T any](x []T, hinted, plain []int) []T {
-	n := hinted[len(hinted)-1]
-	if len(x)%n != 0 { // an error of the learner
-		return x
-	}
-	k, out := len(x)/n, []T(nil)
-	for i, end := range hinted[1:] {
-		out = append(out, x[k*(end-plain[i+1]+plain[i]):k*end]...)
-	}
-	return out
+	return h, nil
 }

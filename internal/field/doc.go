@@ -16,7 +16,8 @@ import (
 
 // Named yields the fields of a struct type with a name in the given tag, by that name; with the tag "" all of them,
 // by their own names.
-// Embedded structs without a name contribute their fields, with the tags of both. A field's Index counts from t.
+// Structs without a name that are embedded, or inline in their tag, contribute their fields, with the tags of both. A
+// field's Index counts from t.
 func Named(t reflect.Type, tag string) func(yield func(string, reflect.StructField) bool) {
 	return func(yield func(string, reflect.StructField) bool) {
 		for i := range t.NumField() {
@@ -25,7 +26,8 @@ func Named(t reflect.Type, tag string) func(yield func(string, reflect.StructFie
 			if tag == "" {
 				name = f.Name
 			}
-			if name == "" && f.Anonymous && f.Type.Kind() == reflect.Struct {
+			inline := f.Anonymous || strings.HasSuffix(f.Tag.Get(tag), ",inline")
+			if name == "" && inline && f.Type.Kind() == reflect.Struct {
 				for name, inner := range Named(f.Type, tag) {
 					inner.Index = append([]int{i}, inner.Index...)
 					inner.Tag += " " + f.Tag

@@ -39,6 +39,14 @@ type Batch[T Float] struct {
 // Rows returns the number of rows, empty ones included.
 func (b *Batch[T]) Rows() int { return max(len(b.Offsets)-1, 0) }
 
+// before returns the log-probs at sampling if a loss reads those and they are given, else those before the update.
+func (b *Batch[T]) before(sampled bool) []T {
+	if sampled && b.Sampled != nil {
+		return b.Sampled
+	}
+	return b.OldLogProb
+}
+
 // check checks the columns that every policy loss needs.
 func (b *Batch[T]) check() error {
 	if b == nil {

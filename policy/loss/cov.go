@@ -20,9 +20,10 @@ import (
 //
 // Cui et al., arXiv:2505.22617, section 4.2.
 type ClipCov struct {
-	Low, High       float64 // clip range of the ratio, as in PPO
-	Ratio           float64 // share of tokens that may be dropped, in (0, 1]
-	CovLow, CovHigh float64 // tokens between these may be dropped
+	Low, High float64 // clip range of the ratio, as in PPO
+	Ratio     float64 `yaml:"clip_cov_ratio" doc:"clip_cov: share of tokens that may be dropped"` // in (0, 1]
+	CovLow    float64 `yaml:"clip_cov_lb" doc:"clip_cov: lower bound of the covariance of tokens that may be dropped"`
+	CovHigh   float64 `yaml:"clip_cov_ub" doc:"clip_cov: upper bound of the covariance of tokens that may be dropped"`
 }
 
 // DefaultClipCov holds the published numbers.
@@ -73,8 +74,8 @@ func (p ClipCov) Terms(t *Terms, b *Batch[float64]) error {
 //
 // Cui et al., arXiv:2505.22617, section 4.2.
 type KLCov struct {
-	Ratio float64 // share of tokens that are penalised, in (0, 1]
-	Coef  float64 // weight of the penalty, ≥ 0
+	Ratio float64 `yaml:"kl_cov_ratio" doc:"kl_cov: share of tokens that are penalised"` // in (0, 1]
+	Coef  float64 `yaml:"ppo_kl_coef" doc:"kl_cov: weight of the penalty"`               // ≥ 0
 }
 
 // DefaultKLCov holds the numbers of verl; the paper's penalty has Coef 1.

@@ -31,11 +31,11 @@ func (p Distill) Compares() Choice { return p.Over.Choice }
 // Teacher reports that p learns from a teacher: see [Teacher].
 func (Distill) Teacher() bool { return true }
 
-// Teacher reports whether a loss learns from a teacher: p has a method Teacher() bool that says so. A configuration
-// with such a loss must name one.
+// Teacher reports whether a loss learns from a teacher: p has a method Teacher() bool that says so, or compares tokens.
+// A configuration with such a loss must name one.
 func Teacher(p Policy) bool {
 	t, ok := p.(interface{ Teacher() bool })
-	return ok && t.Teacher()
+	return ok && t.Teacher() || ChoiceOf(p) != Choice{}
 }
 
 // Terms implements [Policy].
@@ -48,14 +48,11 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		return err
 	}
 	f, straight := p.KL.parts()
-	var advantage []float64
-	if p.Policy != nil {
-		advantage = zeros(t.taught.Advantage, len(b.Mask))
-	}
-	var width int
+	advantage := zeros(t.taught.Advantage, len(b.Mask))
+	t.taught = *b
+	t.taught.Advantage = advantage
 	if over {
 		t.Chosen = zeros(t.Chosen, len(b.Chosen))
-		width = len(b.Chosen) / max(1, len(b.Mask))
 	}
 	far := Distance{Min: math.Inf(1), Max: math.Inf(-1)}
 	for i, m := range b.Mask {
@@ -63,9 +60,10 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 			continue
 		}
 		var k, slope float64
-		chosen := t.Chosen[width*i:][:width]
+		chosen := t.chosenOf(i)
 		if over {
-			k = p.Over.of(&t.pair, b.Chosen[width*i:][:width], b.Teacher[width*i:][:width], chosen)
+			at := i * len(chosen)
+			k = p.Over.of(&t.pair, b.Chosen[at:][:len(chosen)], b.Teacher[at:][:len(chosen)], chosen)
 		} else {
 			d := b.LogProb[i] - b.Ref[i]
 			if k, slope = f(d); straight {
@@ -77,7 +75,7 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		if p.Clamp > 0 {
 			k, pass = clamp(k, -p.Clamp, p.Clamp)
 		}
-		if advantage != nil {
+		if p.Policy != nil {
 			advantage[i], pass = -k, 0
 		} else {
 			t.Loss[i], t.Slope[i] = k, pass*slope
@@ -87,8 +85,6 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		}
 	}
 	if p.Policy != nil {
-		t.taught = *b
-		t.taught.Advantage = advantage
 		if err := p.Policy.Terms(t, &t.taught); err != nil {
 			return err
 		}
@@ -96,22 +92,12 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 	if far.Abs+far.StudentMass != 0 {
 		t.own.Teacher = far
 	}
-	p.weigh(t, b, width)
-	return nil
-}
-
-// weigh multiplies the losses by the tokens' ratios, at most Cap.
-func (p Distill) weigh(t *Terms, b *Batch[float64], width int) {
 	for i, m := range b.Mask {
-		if !m || p.Cap == 0 {
-			continue
-		}
-		w := min(math.Exp(clampedRatio(b.LogProb[i]-b.OldLogProb[i])), p.Cap)
-		t.Loss[i], t.Slope[i] = w*t.Loss[i], w*t.Slope[i]
-		for j := range width {
-			t.Chosen[width*i+j] *= w
+		if m && p.Cap > 0 {
+			t.times(i, min(math.Exp(clampedRatio(b.LogProb[i]-b.OldLogProb[i])), p.Cap))
 		}
 	}
+	return nil
 }
 
 // need returns an error if the teacher's numbers are missing.

@@ -39,21 +39,14 @@ func (p DPPO) Terms(t *Terms, b *Batch[float64]) error {
 	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
-	limit := math.Inf(1)
-	if p.Cap > 0 {
-		limit = p.Cap
-	}
+	before := b.before(p.Surrogate)
 	for i, m := range b.Mask {
 		if !m {
 			continue
 		}
-		old := b.OldLogProb[i]
-		if p.Surrogate && b.Sampled != nil {
-			old = b.Sampled[i]
-		}
-		lr, pass := clamp(b.LogProb[i]-old, -maxLogRatio, maxLogRatio)
+		lr, pass := clamp(b.LogProb[i]-before[i], -maxLogRatio, maxLogRatio)
 		t.LogRatio[i] = lr
-		if !(p.Surrogate && b.Advantage[i] == 0) && !p.keeps(b.LogProb[i], old, b.Advantage[i]) {
+		if !(p.Surrogate && b.Advantage[i] == 0) && !p.keeps(b.LogProb[i], before[i], b.Advantage[i]) {
 			t.Clipped++
 			continue
 		}
@@ -63,11 +56,12 @@ func (p DPPO) Terms(t *Terms, b *Batch[float64]) error {
 			t.Slope[i] = t.Loss[i] * pass
 			continue
 		}
-		if ratio > limit {
-			ratio = limit
+		if p.Cap > 0 && ratio > p.Cap {
+			ratio = p.Cap
 			t.ClippedLower++
 		}
-		t.Loss[i], t.Slope[i] = -b.Advantage[i]*ratio*b.LogProb[i], -b.Advantage[i]*ratio
+		t.Slope[i] = -b.Advantage[i] * ratio
+		t.Loss[i] = t.Slope[i] * b.LogProb[i]
 	}
 	return nil
 }
@@ -110,10 +104,15 @@ func (p DPPO) check() error {
 // if |p − p₀| > High, with Falling (its ref_kl) if p − p₀ < −Low, whatever A. Nothing is clamped. As in the original,
 // old log-probs are those at sampling: Batch.Sampled, or without it OldLogProb.
 type PrimeDPPO struct {
-	Low, High     float64 // largest distances, not negative; Low is not read if Symmetric
-	AdvTau, KLTau float64 // not negative
-	Symmetric     bool
-	Falling       bool // not with Symmetric
+	// Largest distances, not negative; Low is not read if Symmetric.
+	Low  float64 `yaml:"dppo_mask_low" doc:"dppo_prime, ref_kl: largest fall of a token's probability"`
+	High float64 `yaml:"dppo_mask_high" doc:"dppo_prime: largest rise of a token's probability"`
+
+	AdvTau float64 `yaml:"adv_tau" doc:"dppo_prime, ipo: factor of the advantage"`                // not negative
+	KLTau  float64 `yaml:"kl_tau" doc:"dppo_prime, ipo, ref_kl: weight of the squared log-ratio"` // not negative
+
+	Symmetric bool
+	Falling   bool // not with Symmetric
 }
 
 // Local reports that tokens are independent: see [Local].
@@ -127,18 +126,15 @@ func (p PrimeDPPO) Terms(t *Terms, b *Batch[float64]) error {
 	if err := ready(t, b, p.check()); err != nil {
 		return err
 	}
+	before := b.before(true)
 	for i, m := range b.Mask {
 		if !m {
 			continue
 		}
-		old := b.OldLogProb[i]
-		if b.Sampled != nil {
-			old = b.Sampled[i]
-		}
-		d := b.LogProb[i] - old
+		d := b.LogProb[i] - before[i]
 		t.LogRatio[i], t.Loss[i], t.Slope[i] = d, p.KLTau*d*d, 2*p.KLTau*d
 		mismatch := min(math.Expm1(d)-d, 1e100) // a mean of them is finite
-		if p.drops(math.Exp(b.LogProb[i])-math.Exp(old), b.Advantage[i]) {
+		if p.drops(math.Exp(b.LogProb[i])-math.Exp(before[i]), b.Advantage[i]) {
 			t.Clipped++
 			t.own.Dropped.KL += mismatch
 			if b.Advantage[i] > 0 {
@@ -193,7 +189,8 @@ func (p PrimeDPPO) drops(moved, adv float64) bool {
 //
 // Nothing is clamped. Richemond et al., arXiv:2405.19107, as in verl.
 type DRO struct {
-	Beta float64 // > 0
+	// Beta is above 0.
+	Beta float64 `yaml:"dro_beta" doc:"dro: weight of the squared log-ratio; verl has no default and demands one"`
 }
 
 // Local reports that tokens are independent: see [Local].

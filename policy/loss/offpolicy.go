@@ -36,8 +36,7 @@ func (p M2PO) Terms(t *Terms, b *Batch[float64]) error {
 		return err
 	}
 	for i := range t.Loss {
-		t.Loss[i] *= float64(all) / float64(left)
-		t.Slope[i] *= float64(all) / float64(left)
+		t.times(i, float64(all)/float64(left))
 	}
 	t.Clipped += all - left
 	return nil
@@ -94,10 +93,7 @@ func (p OffPolicyMask) Terms(t *Terms, b *Batch[float64]) error {
 	if err := p.Policy.Terms(t, b); err != nil {
 		return err
 	}
-	before := b.OldLogProb
-	if p.FromSampling && b.Sampled != nil {
-		before = b.Sampled
-	}
+	before := b.before(p.FromSampling)
 	for r := range b.Rows() {
 		lo, hi := b.Offsets[r], b.Offsets[r+1]
 		drift := 0.0
@@ -133,7 +129,7 @@ func (o Options) masked(p Policy) (Policy, error) {
 	if delta == nil {
 		return p, nil
 	}
-	if Teacher(p) || ChoiceOf(p) != (Choice{}) {
+	if Teacher(p) {
 		return nil, setting("an off-policy mask reads advantages, but this loss learns from a teacher")
 	}
 	if l, ok := p.(LUSPO); ok && l.KL != NoKL {

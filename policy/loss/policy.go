@@ -108,18 +108,28 @@ func (t *Terms) evaluate(p Policy, b *Batch[float64]) error {
 			"%d tokens, of which %d numbers are compared: %w",
 			p, len(t.Loss), len(t.Slope), len(t.LogRatio), len(t.Chosen), n, len(b.Chosen), ErrLength)
 	}
-	if b.Weight != nil && !t.Weighted {
-		for i, w := range b.Weight {
-			if b.Mask[i] {
-				t.Loss[i] *= w
-				t.Slope[i] *= w
-				for k := range t.chosenOf(i) {
-					t.chosenOf(i)[k] *= w
-				}
-			}
-		}
+	if !t.Weighted {
+		t.weigh(b)
 	}
 	return nil
+}
+
+// weigh multiplies the terms by Batch.Weight.
+func (t *Terms) weigh(b *Batch[float64]) {
+	for i, w := range b.Weight {
+		if b.Mask[i] {
+			t.times(i, w)
+		}
+	}
+}
+
+// times multiplies the terms of a token by a factor without gradient.
+func (t *Terms) times(i int, w float64) {
+	t.Loss[i] *= w
+	t.Slope[i] *= w
+	for k := range t.chosenOf(i) {
+		t.chosenOf(i)[k] *= w
+	}
 }
 
 // chosenOf are the derivatives by the numbers in Batch.Chosen of a token.

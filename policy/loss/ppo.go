@@ -117,6 +117,12 @@ type Reinforce struct{}
 // Local reports that tokens are independent: see [Local].
 func (Reinforce) Local() bool { return true }
 
+// GobEncode and GobDecode let encoding/gob send a loss without fields, which it refuses otherwise.
+func (Reinforce) GobEncode() ([]byte, error) { return nil, nil }
+
+// GobDecode is the inverse of GobEncode.
+func (*Reinforce) GobDecode([]byte) error { return nil }
+
 // Terms implements [Policy].
 func (Reinforce) Terms(t *Terms, b *Batch[float64]) error {
 	if err := ready(t, b, nil); err != nil {

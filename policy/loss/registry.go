@@ -25,40 +25,31 @@ type Options struct {
 
 // Single has settings of single losses, with their names and meanings in configurations.
 type Single struct {
-	Clamp        bool    `yaml:"clamp_log_ratio" doc:"vanilla, m2po, opd: clamp a token's log-ratio to [-20, 20]; the full VAGEN system does not"`
-	ClipCovRatio float64 `yaml:"clip_cov_ratio" doc:"clip_cov: share of tokens that may be dropped"`
-	ClipCovLow   float64 `yaml:"clip_cov_lb" doc:"clip_cov: lower bound of the covariance of tokens that may be dropped"`
-	ClipCovHigh  float64 `yaml:"clip_cov_ub" doc:"clip_cov: upper bound of the covariance of tokens that may be dropped"`
-	KLCovRatio   float64 `yaml:"kl_cov_ratio" doc:"kl_cov: share of tokens that are penalised"`
-	KLCovCoef    float64 `yaml:"ppo_kl_coef" doc:"kl_cov: weight of the penalty"`
+	Clamp bool `yaml:"clamp_log_ratio" doc:"vanilla, m2po, opd: clamp a token's log-ratio to [-20, 20]; the full VAGEN system does not"`
 
-	DROBeta      float64  `yaml:"dro_beta" doc:"dro: weight of the squared log-ratio; verl has no default and demands one"`
-	MaskLow      float64  `yaml:"dppo_mask_low" doc:"dppo_prime, ref_kl: largest fall of a token's probability"`
-	MaskHigh     float64  `yaml:"dppo_mask_high" doc:"dppo_prime: largest rise of a token's probability"`
-	AdvTau       float64  `yaml:"adv_tau" doc:"dppo_prime, ipo: factor of the advantage"`
-	KLTau        float64  `yaml:"kl_tau" doc:"dppo_prime, ipo, ref_kl: weight of the squared log-ratio"`
-	IPOThreshold float64  `yaml:"ipo_threshold" doc:"ipo: largest change of a token's probability"`
-	VESPOKPos    float64  `yaml:"vespo_k_pos" doc:"vespo: exponent of the ratio where the advantage is not negative"`
-	VESPOLamPos  float64  `yaml:"vespo_lambda_pos" doc:"vespo: how soon large ratios lose weight where the advantage is not negative"`
-	VESPOKNeg    float64  `yaml:"vespo_k_neg" doc:"vespo: exponent of the ratio for negative advantages"`
-	VESPOLamNeg  float64  `yaml:"vespo_lambda_neg" doc:"vespo: how soon large ratios lose weight for negative advantages"`
-	DeltaLow     float64  `yaml:"delta_low" doc:"dppo_skyrl: largest distance of a token whose advantage is negative"`
-	DeltaHigh    float64  `yaml:"delta_high" doc:"dppo_skyrl: largest distance of a token whose advantage is positive"`
-	DPPOType     string   `yaml:"dppo_type" oneof:"binary_tv binary_kl" doc:"dppo_skyrl: how a token's distance is measured: change of its probability, or KL"`
-	M2Threshold  float64  `yaml:"m2_threshold" doc:"m2po: bound of the mean squared difference between log-probs at sampling and before the update; tokens that differ most are dropped until it holds"`
-	DistillKL    string   `yaml:"distillation_loss_mode" doc:"opd: estimate of the KL to the teacher: k1 (kl), k2 (mse), k3 (low_var_kl) or abs of the sampled token, or forward_kl_topk of the topk tokens that are likeliest for the teacher"`
-	DistillTopK  int      `yaml:"topk" count:"1" doc:"opd with forward_kl_topk: number of compared tokens"`
-	DistillFloor float64  `yaml:"log_prob_min_clamp" doc:"opd with forward_kl_topk: smaller log-probs are raised to this; 0 raises none"`
-	DistillClamp float64  `yaml:"loss_max_clamp" doc:"opd: bound of the estimate of a token; 0 is none"`
-	DistillLow   *float64 `yaml:"distillation_clip_ratio_low" range:"0,1" doc:"opd with use_policy_gradient: epsilon of the lower bound; null uses that of clip_ratio; verl has 0.2 beside any loss; stability.clip_schedule does not change it"`
-	DistillHigh  *float64 `yaml:"distillation_clip_ratio_high" range:"0,1e+12" doc:"opd with use_policy_gradient: epsilon of the upper bound, as the lower one"`
-	DistillPG    bool     `yaml:"use_policy_gradient" doc:"opd: take the negative estimate as the advantage of ppo; false minimises the estimate itself"`
-	SDFTMode     string   `yaml:"distillation_mode" oneof:"full_logits topk_logits sampled_token forward_cross_entropy reverse_kl" doc:"sdft: compare the distributions over the whole vocabulary (full_logits) or over the distillation_topk tokens that were likeliest for the policy (topk_logits), or take the log-ratio of the sampled token; the last two are those of the tinker cookbook, over the tokens that are likeliest for the teacher"`
-	SDFTAlpha    float64  `yaml:"distillation_alpha" doc:"sdft with full_logits or topk_logits: 0 is KL(teacher, policy), 1 KL(policy, teacher), between them a mixture; beta of TRL's DistillationTrainer"`
-	SDFTTopK     int      `yaml:"distillation_topk" count:"1" doc:"sdft: number of compared tokens; the tinker cookbook has 20"`
-	SDFTTail     bool     `yaml:"distillation_add_tail" doc:"sdft with topk_logits: the other tokens together are one more; false divides by the sum of the compared ones"`
-	SDFTCap      float64  `yaml:"distillation_is_clip" doc:"sdft: a token's loss is multiplied by its ratio to the policy before the update, at most this; 0: not multiplied"`
-	LUSPODelta   float64  `yaml:"delta" doc:"luspo: bound of the ratio of a row; 0 is none"`
+	ClipCov      ClipCov   `yaml:",inline"` // without its clip range
+	KLCov        KLCov     `yaml:",inline"`
+	DRO          DRO       `yaml:",inline"`
+	PrimeDPPO    PrimeDPPO `yaml:",inline"`
+	IPOThreshold float64   `yaml:"ipo_threshold" doc:"ipo: largest change of a token's probability"`
+	VESPO        VESPO     `yaml:",inline"`
+	DeltaLow     float64   `yaml:"delta_low" doc:"dppo_skyrl: largest distance of a token whose advantage is negative"`
+	DeltaHigh    float64   `yaml:"delta_high" doc:"dppo_skyrl: largest distance of a token whose advantage is positive"`
+	DPPOType     string    `yaml:"dppo_type" oneof:"binary_tv binary_kl" doc:"dppo_skyrl: how a token's distance is measured: change of its probability, or KL"`
+	M2Threshold  float64   `yaml:"m2_threshold" doc:"m2po: bound of the mean squared difference between log-probs at sampling and before the update; tokens that differ most are dropped until it holds"`
+	DistillKL    string    `yaml:"distillation_loss_mode" doc:"opd: estimate of the KL to the teacher: k1 (kl), k2 (mse), k3 (low_var_kl) or abs of the sampled token, or forward_kl_topk of the topk tokens that are likeliest for the teacher"`
+	DistillTopK  int       `yaml:"topk" count:"1" doc:"opd with forward_kl_topk: number of compared tokens"`
+	DistillFloor float64   `yaml:"log_prob_min_clamp" doc:"opd with forward_kl_topk: smaller log-probs are raised to this; 0 raises none"`
+	DistillClamp float64   `yaml:"loss_max_clamp" doc:"opd: bound of the estimate of a token; 0 is none"`
+	DistillLow   *float64  `yaml:"distillation_clip_ratio_low" range:"0,1" doc:"opd with use_policy_gradient: epsilon of the lower bound; null uses that of clip_ratio; verl has 0.2 beside any loss; stability.clip_schedule does not change it"`
+	DistillHigh  *float64  `yaml:"distillation_clip_ratio_high" range:"0,1e+12" doc:"opd with use_policy_gradient: epsilon of the upper bound, as the lower one"`
+	DistillPG    bool      `yaml:"use_policy_gradient" doc:"opd: take the negative estimate as the advantage of ppo; false minimises the estimate itself"`
+	SDFTMode     string    `yaml:"distillation_mode" oneof:"full_logits topk_logits sampled_token forward_cross_entropy reverse_kl" doc:"sdft: compare the distributions over the whole vocabulary (full_logits) or over the distillation_topk tokens that were likeliest for the policy (topk_logits), or take the log-ratio of the sampled token; the last two are those of the tinker cookbook, over the tokens that are likeliest for the teacher"`
+	SDFTAlpha    float64   `yaml:"distillation_alpha" doc:"sdft with full_logits or topk_logits: 0 is KL(teacher, policy), 1 KL(policy, teacher), between them a mixture; beta of TRL's DistillationTrainer"`
+	SDFTTopK     int       `yaml:"distillation_topk" count:"1" doc:"sdft: number of compared tokens; the tinker cookbook has 20"`
+	SDFTTail     bool      `yaml:"distillation_add_tail" doc:"sdft with topk_logits: the other tokens together are one more; false divides by the sum of the compared ones"`
+	SDFTCap      float64   `yaml:"distillation_is_clip" doc:"sdft: a token's loss is multiplied by its ratio to the policy before the update, at most this; 0: not multiplied"`
+	LUSPODelta   float64   `yaml:"delta" doc:"luspo: bound of the ratio of a row; 0 is none"`
 
 	// Any loss that reads advantages can be wrapped in an OffPolicyMask.
 	MaskThreshold *float64 `yaml:"off_policy_mask_threshold" doc:"drop the tokens with negative advantage of rows whose log-probs have fallen by more than this since sampling, in the mean of the row; 0.5 is typical; null keeps all"`
@@ -70,14 +61,13 @@ type Single struct {
 
 // DefaultOptions holds the settings of [DefaultPPO] and the defaults of the other losses.
 func DefaultOptions() Options {
-	ppo, sapo, clip, kl, vespo := DefaultPPO(), DefaultSAPO(), DefaultClipCov(), DefaultKLCov(), DefaultVESPO()
+	ppo, sapo := DefaultPPO(), DefaultSAPO()
 	return Options{
 		ClipLow: ppo.Low, ClipHigh: ppo.High, DualClip: ppo.Dual, TauPos: sapo.TauPos, TauNeg: sapo.TauNeg,
 		Single: Single{
-			Clamp: ppo.Clamp, ClipCovRatio: clip.Ratio, ClipCovLow: clip.CovLow, ClipCovHigh: clip.CovHigh,
-			KLCovRatio: kl.Ratio, KLCovCoef: kl.Coef, DROBeta: 0.05, MaskLow: 0.2, MaskHigh: 0.2, AdvTau: 1, KLTau: 1e-3,
-			IPOThreshold: 0.1, VESPOKPos: vespo.KPos, VESPOLamPos: vespo.LambdaPos, VESPOKNeg: vespo.KNeg,
-			VESPOLamNeg: vespo.LambdaNeg, DeltaLow: 0.2, DeltaHigh: 0.2, DPPOType: "binary_tv", M2Threshold: 0.04,
+			Clamp: ppo.Clamp, ClipCov: DefaultClipCov(), KLCov: DefaultKLCov(), DRO: DRO{Beta: 0.05},
+			PrimeDPPO: PrimeDPPO{Low: 0.2, High: 0.2, AdvTau: 1, KLTau: 1e-3}, IPOThreshold: 0.1, VESPO: DefaultVESPO(),
+			DeltaLow: 0.2, DeltaHigh: 0.2, DPPOType: "binary_tv", M2Threshold: 0.04,
 			DistillKL: "k3", DistillTopK: 128, DistillFloor: -10, DistillClamp: 10, DistillPG: true,
 			SDFTMode: "topk_logits", SDFTAlpha: 0.5, SDFTTopK: 100, SDFTCap: 2,
 		},
@@ -131,11 +121,10 @@ var builtins = []struct {
 		return GMPO{o.ClipLow, o.ClipHigh}
 	}},
 	{"clip_cov", "PPO that drops tokens whose updates lower the entropy most", func(o Options) Policy {
-		return ClipCov{o.ClipLow, o.ClipHigh, o.ClipCovRatio, o.ClipCovLow, o.ClipCovHigh}
+		o.ClipCov.Low, o.ClipCov.High = o.ClipLow, o.ClipHigh
+		return o.ClipCov
 	}},
-	{"kl_cov", "penalises the tokens whose updates lower the entropy most", func(o Options) Policy {
-		return KLCov{o.KLCovRatio, o.KLCovCoef}
-	}},
+	{"kl_cov", "penalises the tokens whose updates lower the entropy most", func(o Options) Policy { return o.KLCov }},
 	{"reinforce gpg", "REINFORCE: nothing is clipped; for data of the current policy", func(Options) Policy {
 		return Reinforce{}
 	}},
@@ -146,17 +135,15 @@ var builtins = []struct {
 		return DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip, KL: true}
 	}},
 	{"dppo_prime", "dppo_tv with a gradient of the ratio and a squared price, as in prime-rl", func(o Options) Policy {
-		return PrimeDPPO{Low: o.MaskLow, High: o.MaskHigh, AdvTau: o.AdvTau, KLTau: o.KLTau}
+		return o.PrimeDPPO
 	}},
 	{"ipo", "dppo_prime with one limit in both directions", func(o Options) Policy {
-		return PrimeDPPO{High: o.IPOThreshold, AdvTau: o.AdvTau, KLTau: o.KLTau, Symmetric: true}
+		p := o.PrimeDPPO
+		p.Low, p.High, p.Symmetric = 0, o.IPOThreshold, true
+		return p
 	}},
-	{"dro", "policy gradient with a squared price for leaving the old policy", func(o Options) Policy {
-		return DRO{o.DROBeta}
-	}},
-	{"vespo", "weighs rows by a smooth function of their joint ratio", func(o Options) Policy {
-		return VESPO{o.VESPOKPos, o.VESPOLamPos, o.VESPOKNeg, o.VESPOLamNeg}
-	}},
+	{"dro", "policy gradient with a squared price for leaving the old policy", func(o Options) Policy { return o.DRO }},
+	{"vespo", "weighs rows by a smooth function of their joint ratio", func(o Options) Policy { return o.VESPO }},
 	{"m2po", "PPO without the tokens that training and sampling disagree most about", func(o Options) Policy {
 		return M2PO{PPO: o.ppo(), Threshold: o.M2Threshold}
 	}},
@@ -167,7 +154,9 @@ var builtins = []struct {
 		return o.distillation()
 	}},
 	{"ref_kl", "learns from a teacher instead of from advantages, as opd of prime-rl", func(o Options) Policy {
-		return Distill{Policy: PrimeDPPO{Low: o.MaskLow, AdvTau: 1, KLTau: o.KLTau, Falling: true}, KL: K1}
+		p := o.PrimeDPPO
+		p.High, p.AdvTau, p.Falling = 0, 1, true
+		return Distill{Policy: p, KL: K1}
 	}},
 }
 

@@ -9,7 +9,7 @@ import (
 
 func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 	o := DefaultOptions()
-	o.ClipLow, o.ClipHigh, o.DualClip, o.DROBeta = 0.1, 0.3, 4, 0.7
+	o.ClipLow, o.ClipHigh, o.DualClip, o.DRO.Beta = 0.1, 0.3, 4, 0.7
 	for name, want := range map[string]Policy{
 		"vanilla":   PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true},
 		"ppo":       PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true},
@@ -49,7 +49,7 @@ func TestDefaultsAreThePublishedOnes(t *testing.T) {
 	require.Equal(t, []PPO{{0.2, 0.2, 0, true}, {0.2, 0.2, 3, true}, {0.2, 0.2, 0, false}},
 		[]PPO{DefaultPPO(), LitePPO(), LegacyPPO()})
 	require.Equal(t, Value{0.5}, DefaultValue())
-	require.Equal(t, 0.05, DefaultOptions().DROBeta)
+	require.Equal(t, 0.05, DefaultOptions().DRO.Beta)
 }
 
 // TestTeachersAreBuiltFromTheirOptions, with errors that name the setting.

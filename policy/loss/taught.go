@@ -40,14 +40,12 @@ func (p Taught) Terms(t *Terms, b *Batch[float64]) error {
 	t.own.Teacher = t.beside.own.Teacher
 	for i, m := range b.Mask {
 		if m {
-			t.Loss[i] += p.Coef * t.beside.Loss[i]
-			t.Slope[i] += p.Coef * t.beside.Slope[i]
+			t.beside.times(i, p.Coef)
+			t.Loss[i] += t.beside.Loss[i]
+			t.Slope[i] += t.beside.Slope[i]
 		}
 	}
-	t.Chosen = grow(t.Chosen, len(t.beside.Chosen))
-	for i, slope := range t.beside.Chosen {
-		t.Chosen[i] = p.Coef * slope
-	}
+	t.Chosen = append(t.Chosen, t.beside.Chosen...)
 	return nil
 }
 
@@ -56,7 +54,7 @@ func (p Taught) check() error {
 		return setting("a loss with a teacher: Policy and Distill are %T and %T, want a loss and a Distill",
 			p.Policy, p.Distill)
 	}
-	if Teacher(p.Policy) || ChoiceOf(p.Policy) != (Choice{}) {
+	if Teacher(p.Policy) {
 		return setting("a loss with a teacher: Policy is %T, which has a teacher itself, want one that reads advantages",
 			p.Policy)
 	}

@@ -33,8 +33,8 @@ func TestTheOtherPolicyLossesAgreeWithVerl(t *testing.T) {
 			o := DefaultOptions()
 			for field, dst := range map[string]*float64{
 				"clip_ratio_low": &o.ClipLow, "clip_ratio_high": &o.ClipHigh, "tau_pos": &o.TauPos, "tau_neg": &o.TauNeg,
-				"clip_cov_ratio": &o.ClipCovRatio, "clip_cov_lb": &o.ClipCovLow, "clip_cov_ub": &o.ClipCovHigh,
-				"kl_cov_ratio": &o.KLCovRatio, "ppo_kl_coef": &o.KLCovCoef,
+				"clip_cov_ratio": &o.ClipCov.Ratio, "clip_cov_lb": &o.ClipCov.CovLow, "clip_cov_ub": &o.ClipCov.CovHigh,
+				"kl_cov_ratio": &o.KLCov.Ratio, "ppo_kl_coef": &o.KLCov.Coef,
 			} {
 				*dst = number(t, c.Params, field)
 			}

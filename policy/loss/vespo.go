@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -19,8 +20,13 @@ import (
 // and vanishes for large ratios. Batch.Weight enters by L alone.
 //
 // arXiv:2602.10693, as in TRL.
+//
+// No field may be negative; a λ below 1e-4 counts as that.
 type VESPO struct {
-	KPos, LambdaPos, KNeg, LambdaNeg float64 // not negative; a λ below 1e-4 counts as that
+	KPos      float64 `yaml:"vespo_k_pos" doc:"vespo: exponent of the ratio where the advantage is not negative"`
+	LambdaPos float64 `yaml:"vespo_lambda_pos" doc:"vespo: how soon large ratios lose weight where the advantage is not negative"`
+	KNeg      float64 `yaml:"vespo_k_neg" doc:"vespo: exponent of the ratio for negative advantages"`
+	LambdaNeg float64 `yaml:"vespo_lambda_neg" doc:"vespo: how soon large ratios lose weight for negative advantages"`
 }
 
 // DefaultVESPO holds the published settings.
@@ -94,16 +100,8 @@ type LUSPO struct {
 }
 
 func (p LUSPO) check() error {
-	if !(p.Delta >= 0) || !floats.Finite(p.Delta) {
-		return setting("luspo: Delta = %v, want more than 0, or 0 for none", p.Delta)
-	}
-	if err := notNegative("luspo", bound{"KLCoef", p.KLCoef}); err != nil {
-		return err
-	}
-	if err := p.KL.Check(); err != nil {
-		return err
-	}
-	return checkClip("luspo", p.Low, p.High)
+	return cmp.Or(notNegative("luspo", bound{"Delta", p.Delta}, bound{"KLCoef", p.KLCoef}), p.KL.Check(),
+		checkClip("luspo", p.Low, p.High))
 }
 
 // Terms implements [Policy].
@@ -131,7 +129,7 @@ func (p LUSPO) Terms(t *Terms, b *Batch[float64]) error {
 	return nil
 }
 
-// addKL weighs the terms of a row with the ratio s, and adds its KL. Its log-probs have a gradient of s, too.
+// addKL adds its KL to a row with the ratio s. Its log-probs have a gradient of s, too.
 func (p LUSPO) addKL(t *Terms, b *Batch[float64], row int, s float64) {
 	lo, hi := b.Offsets[row], b.Offsets[row+1]
 	sum := 0.0
@@ -140,7 +138,7 @@ func (p LUSPO) addKL(t *Terms, b *Batch[float64], row int, s float64) {
 			continue
 		}
 		if b.Weight != nil {
-			t.Loss[i], t.Slope[i] = b.Weight[i]*t.Loss[i], b.Weight[i]*t.Slope[i]
+			t.times(i, b.Weight[i])
 		}
 		kl, slope, _ := p.KL.Of(b.LogProb[i], b.Ref[i]) // the name has been checked
 		t.Loss[i] += p.KLCoef * s * kl

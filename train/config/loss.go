@@ -231,7 +231,7 @@ func (v *validator) losses(c *Config, r Registries) {
 		v.refEngine(c, p)
 		v.selfDistillation(c, p)
 		v.lastClip(c, r)
-		if (loss.Teacher(p) || loss.ChoiceOf(p) != loss.Choice{}) && !c.UsesReference() {
+		if loss.Teacher(p) && !c.UsesReference() {
 			v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode} %s learns from a teacher, but none is named: set "+
 				"{actor_rollout_ref.ref.model.path}, {actor_rollout_ref.ref.engine.addresses} or {algorithm.self_distillation.teacher}", a.Loss.Mode)
 		}

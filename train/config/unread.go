@@ -219,30 +219,31 @@ func (c *Config) unreadByLoss(r Registries, skip func(key string) bool) []settin
 	if chosen.Loss.SDFTMode == "sampled_token" {
 		chosen.Loss.SDFTAlpha = 1 // no other is allowed
 	}
+	// reads reports whether a loss is another one with another value of a setting.
+	reads := func(name string, of ActorConfig, k settings.Key) bool {
+		with := of
+		unset := settings.Set(&with, k.Path, other(k.Value))
+		was, err := r.Losses.New(name, of.lossOptions())
+		is, failed := r.Losses.New(name, with.lossOptions())
+		return unset == nil && err == nil && (failed != nil || !reflect.DeepEqual(was, is))
+	}
 	keys := settings.Keys(&chosen)
 	for i, k := range settings.Keys(&published) {
-		a, b := published, chosen
+		a := published
 		if altered := other(k.Value); altered == nil || skip(actor+k.Path) || settings.Set(&a, k.Path, altered) != nil ||
-			settings.Set(&b, k.Path, other(keys[i].Value)) != nil ||
 			reflect.DeepEqual(a.lossOptions(), published.lossOptions()) {
 			continue // not a number of a loss
 		}
-		reads := func(name string, with, without ActorConfig) bool {
-			was, err := r.Losses.New(name, without.lossOptions())
-			is, failed := r.Losses.New(name, with.lossOptions())
-			return err == nil && (failed != nil || !reflect.DeepEqual(was, is))
-		}
 		u := settings.Unused{Path: actor + k.Path, By: actor + "policy_loss.loss_mode"}
-		if !reads(mode, a, published) {
-			names := slices.DeleteFunc(r.Losses.Names(), func(name string) bool { return !reads(name, a, published) })
+		if !reads(mode, published, k) {
+			names := slices.DeleteFunc(r.Losses.Names(), func(name string) bool { return !reads(name, published, k) })
 			u.Why = fmt.Sprintf("%s does not read it; these do: %s", mode, strings.Join(names, ", "))
 			out = append(out, u)
-		} else if _, err := r.Losses.New(mode, chosen.lossOptions()); err == nil && !reads(mode, b, chosen) {
+		} else if _, err := r.Losses.New(mode, chosen.lossOptions()); err == nil && !reads(mode, chosen, keys[i]) {
 			u.Why = mode + " does not read it with its other settings"
 			for _, s := range given.switches() {
-				with, without := b, chosen
-				if settings.Set(&with, s.key, s.instead) == nil && settings.Set(&without, s.key, s.instead) == nil &&
-					reads(mode, with, without) {
+				x := chosen
+				if settings.Set(&x, s.key, s.instead) == nil && reads(mode, x, keys[i]) {
 					u.By, u.Why = actor+s.key, s.why
 					break
 				}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"strings"
+	"sync"
 
 	"vagen/policy"
 	"vagen/policy/engine"
@@ -45,30 +46,25 @@ func (t *taught) Score(
 		return nil, fmt.Errorf("%s: the temperature is %v, but servers score at temperature 1", config.RefEngineKey,
 			temperature)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var theirs *policy.Scores
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out, theirs := &policy.Scores{}, &policy.Scores{}
+	var servers sync.WaitGroup
+	servers.Go(func() {
+		var err error
 		if theirs, err = t.fleet.Score(ctx, rows, want, what.Choice.K); err != nil {
-			err = fmt.Errorf("%s: %w", config.RefEngineKey, err)
-			cancel()
+			cancel(fmt.Errorf("%s: %w", config.RefEngineKey, err))
 		}
-	}()
-	out, failed := &policy.Scores{}, error(nil)
+	})
 	if own != (policy.ScoreRequest{}) {
-		if out, failed = t.Learner.Score(ctx, rows, want, own, temperature); failed != nil {
-			cancel()
+		var err error
+		if out, err = t.Learner.Score(ctx, rows, want, own, temperature); err != nil {
+			cancel(err)
 		}
 	}
-	<-done
-	if err != nil && !(failed != nil && errors.Is(err, context.Canceled)) {
+	servers.Wait()
+	if err := context.Cause(ctx); err != nil { // the first one, which ends the other call
 		return nil, err
-	}
-	if failed != nil {
-		return nil, failed
 	}
 	if what.Reference {
 		out.Reference = theirs.Reference

@@ -197,7 +197,6 @@ func (s *Sets) obey(ctx context.Context, o *command) error {
 	case o.Update != nil:
 		u := o.Update
 		u.Batch.Rows, u.Call.Batch = rows, &u.Batch
-		u.Call.Objective.Policy = receivedLoss(u.Call.Objective.Policy)
 		_, err = s.learn(ctx, &u.Call)
 	case o.Restore:
 		s.dropGradients()

@@ -26,10 +26,13 @@ func TestLossesTravel(t *testing.T) {
 		require.NoError(t, gob.NewEncoder(&raw).Encode(&command{Update: sent}), "%T", l)
 		var got command
 		require.NoError(t, gob.NewDecoder(&raw).Decode(&got), "%T", l)
-		return receivedLoss(got.Update.Call.Objective.Policy)
+		return got.Update.Call.Objective.Policy
 	}
 	sampled := loss.Distill{Policy: loss.Reinforce{}, KL: loss.K1, Cap: 2}
-	all := []loss.Policy{nil, loss.PPO{Low: 0.2, High: math.Inf(1), Clamp: true}, sampled}
+	over := loss.Divergence{Form: loss.Tail, Choice: loss.Choice{By: loss.ByTeacher, K: 3}}
+	all := []loss.Policy{nil, loss.PPO{Low: 0.2, High: math.Inf(1), Clamp: true}, sampled,
+		loss.OffPolicyMask{Policy: loss.Reinforce{}, Delta: 0.1, FromSampling: true},
+		loss.Taught{Policy: loss.DefaultPPO(), Distill: loss.Distill{Over: over}, Coef: 0.5}}
 	for _, name := range loss.Builtin().Names() {
 		l, err := loss.Builtin().New(name, loss.DefaultOptions())
 		require.NoError(t, err)
@@ -40,12 +43,10 @@ func TestLossesTravel(t *testing.T) {
 		require.Equal(t, l, travel(l))
 	}
 	own := foreignLoss{loss.DefaultPPO()}
-	over := loss.Divergence{Form: loss.Tail, Choice: loss.Choice{By: loss.ByTeacher, K: 3}}
 	require.Equal(t, standIn{}, travel(own), "rank 0 evaluates a loss of another package")
 	require.Equal(t, standIn{Choice: over.Choice}, travel(loss.Distill{Policy: own, Over: over}),
 		"the other ranks compute the scores of the tokens that it compares")
-	both := loss.Taught{Policy: loss.DefaultPPO(), Distill: loss.Distill{Over: over}}
-	require.Equal(t, standIn{Choice: over.Choice}, travel(both), "rank 0 evaluates a sum of two")
+	require.Equal(t, standIn{}, travel(loss.OffPolicyMask{Policy: own}))
 	require.False(t, sendable(travel(own)))
 }
 

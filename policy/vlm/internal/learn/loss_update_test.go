@@ -28,7 +28,7 @@ func lossCases() map[string]policy.Objective {
 	}
 	options := loss.DefaultOptions()
 	options.ClipLow, options.ClipHigh, options.DualClip = 0.1, 0.15, 1.3
-	options.ClipCovRatio, options.ClipCovLow, options.KLCovRatio, options.KLCovCoef = 0.2, -0.05, 0.2, 0.7
+	options.ClipCov.Ratio, options.ClipCov.CovLow, options.KLCov.Ratio, options.KLCov.Coef = 0.2, -0.05, 0.2, 0.7
 	for _, name := range loss.Builtin().Names() {
 		p, err := loss.Builtin().New(name, options)
 		if err != nil {

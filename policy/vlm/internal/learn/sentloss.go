@@ -9,36 +9,39 @@ import (
 	"vagen/policy/vlm/internal/nodes"
 )
 
-// sentLosses are the types of losses that gob can send: those of package loss, but for the ones that contain another,
-// of which only a Distill can.
-var sentLosses = func() map[reflect.Type]bool {
-	out := map[reflect.Type]bool{}
-	o, all := loss.DefaultOptions(), loss.Builtin()
-	for _, name := range all.Names() {
-		if l, err := all.New(name, o); err == nil {
-			out[reflect.TypeOf(l)] = true
-			if l != reinforce {
-				gob.Register(l)
-			}
+func init() { // gob sends values of an interface only if it knows their types
+	all := []loss.Policy{loss.OffPolicyMask{}, loss.Taught{}, standIn{}}
+	for _, name := range loss.Builtin().Names() {
+		if l, err := loss.Builtin().New(name, loss.DefaultOptions()); err == nil {
+			all = append(all, l)
 		}
 	}
-	gob.Register(standIn{})
-	return out
-}()
-
-// reinforce has no fields, which gob refuses; a standIn is sent.
-var reinforce loss.Policy = loss.Reinforce{}
-
-// sendable reports whether other ranks can evaluate a loss. Rank 0 evaluates one of another package for all.
-func sendable(l loss.Policy) bool {
-	d, _ := l.(loss.Distill)
-	return l == nil || sentLosses[reflect.TypeOf(l)] && sendable(d.Policy)
+	for _, l := range all {
+		gob.Register(l)
+	}
 }
 
-// standIn is sent for a Reinforce, or stands for a loss that only rank 0 can evaluate.
+// sendable reports whether other ranks can evaluate a loss: it and those in it are of package loss. Rank 0 evaluates
+// another one for all.
+func sendable(l loss.Policy) bool {
+	if l == nil {
+		return true
+	}
+	v := reflect.ValueOf(l)
+	if v.Type().PkgPath() != reflect.TypeFor[loss.PPO]().PkgPath() {
+		return false
+	}
+	for _, of := range v.Fields() {
+		if inner, ok := of.Interface().(loss.Policy); ok && !sendable(inner) {
+			return false
+		}
+	}
+	return true
+}
+
+// standIn stands for a loss that only rank 0 can evaluate.
 type standIn struct {
-	Reinforce bool
-	Choice    loss.Choice // the tokens that it compares, whose scores every rank computes
+	Choice loss.Choice // the tokens that it compares, whose scores every rank computes
 }
 
 // Terms implements loss.Policy; it is never called.
@@ -51,28 +54,8 @@ func (p standIn) Compares() loss.Choice { return p.Choice }
 
 // sentLoss returns what is sent for a policy loss.
 func sentLoss(l loss.Policy) loss.Policy {
-	switch d, distills := l.(loss.Distill); {
-	case !sendable(l):
-		return standIn{Choice: loss.ChoiceOf(l)}
-	case l == reinforce:
-		return standIn{Reinforce: true}
-	case distills:
-		d.Policy = sentLoss(d.Policy)
-		return d
+	if sendable(l) {
+		return l
 	}
-	return l
-}
-
-// receivedLoss returns the loss for which another one was sent.
-func receivedLoss(l loss.Policy) loss.Policy {
-	switch p := l.(type) {
-	case standIn:
-		if p.Reinforce {
-			return reinforce
-		}
-	case loss.Distill:
-		p.Policy = receivedLoss(p.Policy)
-		return p
-	}
-	return l
+	return standIn{Choice: loss.ChoiceOf(l)}
 }

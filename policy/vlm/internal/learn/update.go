@@ -24,8 +24,8 @@ type ScoreCall struct {
 }
 
 // readsReference reports whether the reference policy scores.
-func (c *ScoreCall) readsReference() bool {
-	return c.What.Reference || c.What.Choice.By != "" && c.What.Choice.By != loss.ByItself
+func readsReference(what policy.ScoreRequest) bool {
+	return what.Reference || what.Choice.By != "" && what.Choice.By != loss.ByItself
 }
 
 // Score scores rows on all ranks.
@@ -54,7 +54,7 @@ func (s *Sets) Score(ctx context.Context, c ScoreCall) (*policy.Scores, error) {
 
 // CheckScore refuses what the sets of weights cannot score.
 func (s *Sets) CheckScore(what policy.ScoreRequest) error {
-	if what.Reference && s.Ref == nil {
+	if readsReference(what) && s.Ref == nil {
 		return fmt.Errorf("vlm: score: %w: the model was opened without a reference policy", backend.ErrOption)
 	}
 	if err := s.checkChoice(what.Choice); err != nil {
@@ -68,19 +68,17 @@ func (s *Sets) CheckScore(what policy.ScoreRequest) error {
 
 // score is Score on this rank.
 func (s *Sets) score(ctx context.Context, c *ScoreCall, leaves [][]*net.Pack) (*policy.Scores, error) {
-	out := &policy.Scores{}
-	run := func(l *Learner, h *model.Head) (*net.Scored, error) { return s.scoreWith(ctx, l, h, leaves, c) }
-	what := c.What
+	out, what, top := &policy.Scores{}, c.What, 0
 	itself := what.Choice.By == loss.ByItself
-	tokens := what.LogProbs || what.Entropy || what.SumPiSquared || what.Choice.By == loss.ByStudent || itself
+	if what.Choice.By == loss.ByStudent || itself {
+		top = what.Choice.K
+	}
+	tokens := what.LogProbs || what.Entropy || what.SumPiSquared || top > 0
 	shared := what.Values && s.Critic == nil
 	if tokens || shared {
 		h := s.Actor.Net.Head(tokens, shared)
-		h.Squares = what.SumPiSquared
-		if what.Choice.By == loss.ByStudent || itself {
-			h.Top = what.Choice.K
-		}
-		x, err := run(s.Actor, h)
+		h.Squares, h.Top = what.SumPiSquared, top
+		x, err := s.scoreWith(ctx, s.Actor, h, leaves, c)
 		if err != nil {
 			return nil, err
 		}
@@ -95,15 +93,15 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall, leaves [][]*net.Pack) (*
 			out.Teacher = x.Chosen
 		}
 	}
-	if c.readsReference() {
-		err := s.Ref.OnDevices(false, func() error { return s.scoreReference(out, what, leaves, run) })
+	if readsReference(what) {
+		err := s.Ref.OnDevices(false, func() error { return s.scoreReference(ctx, out, leaves, c) })
 		if err != nil {
 			return nil, err
 		}
 	}
 	if what.Values && s.Critic != nil {
 		err := s.Critic.OnDevices(false, func() error {
-			x, err := run(s.Critic, s.Critic.Net.Head(false, true))
+			x, err := s.scoreWith(ctx, s.Critic, s.Critic.Net.Head(false, true), leaves, c)
 			if err == nil {
 				out.Values = x.Value
 			}
@@ -117,26 +115,23 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall, leaves [][]*net.Pack) (*
 }
 
 // scoreReference scores with the reference policy: the written tokens, and those that a loss compares.
-func (s *Sets) scoreReference(
-	out *policy.Scores, what policy.ScoreRequest, leaves [][]*net.Pack,
-	run func(*Learner, *model.Head) (*net.Scored, error),
-) error {
+func (s *Sets) scoreReference(ctx context.Context, out *policy.Scores, leaves [][]*net.Pack, c *ScoreCall) error {
 	h := s.Ref.Net.Head(true, false)
-	switch what.Choice.By {
+	switch c.What.Choice.By {
 	case loss.ByTeacher:
-		h.Top = what.Choice.K
+		h.Top = c.What.Choice.K
 	case loss.ByStudent:
-		h.Chosen = what.Choice.K
+		h.Chosen = c.What.Choice.K
 		net.Choose(net.Flat(leaves), out.Chosen, h.Chosen)
 		defer net.Choose(net.Flat(leaves), nil, 0)
 	case loss.WholeVocabulary:
 		h.Chosen = s.Net.Cfg.Text.Vocab
 	}
-	x, err := run(s.Ref, h)
+	x, err := s.scoreWith(ctx, s.Ref, h, leaves, c)
 	if err != nil {
 		return err
 	}
-	if what.Reference {
+	if c.What.Reference {
 		out.Reference = x.LogProb
 	}
 	if x.Chosen != nil { // with ByItself the reference compares no tokens, and Teacher is set
@@ -151,7 +146,7 @@ func (s *Sets) scoreReference(
 // checkReference refuses rows that are too long for the reference, which may be another model than the policy, and
 // tokens that it has not.
 func (s *Sets) checkReference(c *ScoreCall) error {
-	if !c.readsReference() {
+	if !readsReference(c.What) {
 		return nil
 	}
 	text := &s.Ref.Net.Cfg.Text
@@ -190,8 +185,6 @@ func (s *Sets) checkChoice(c loss.Choice) error {
 	switch {
 	case c.By == "":
 		return nil
-	case c.By != loss.ByItself && s.Ref == nil:
-		return fmt.Errorf("%w: the model was opened without a reference policy", backend.ErrOption)
 	case c.By != loss.ByItself && s.Ref.Net.Cfg.Text.Vocab != size:
 		return fmt.Errorf("%w: tokens of the vocabulary are compared, of which the policy has %d and the teacher %d",
 			backend.ErrOption, size, s.Ref.Net.Cfg.Text.Vocab)
@@ -260,18 +253,17 @@ func (s *Sets) Learn(ctx context.Context, c *Call) (policy.Stats, error) {
 
 // checkChosen checks the tokens that the loss of a call compares.
 func (s *Sets) checkChosen(c *Call) error {
-	if !c.Accumulate {
-		return nil
-	}
 	size, k, b := s.Net.Cfg.Text.Vocab, c.Objective.Compares(c.Batch), c.Batch
-	if k > 0 && b.Chosen == nil && k != size {
+	switch {
+	case !c.Accumulate || k == 0:
+		return nil
+	case b.Chosen == nil && k != size:
 		return fmt.Errorf("batch: Chosen is missing, and Teacher has %d numbers per token for a vocabulary of %d", k, size)
-	}
-	if k > 0 && b.Chosen != nil && len(b.Chosen) != len(b.Teacher) {
+	case b.Chosen != nil && len(b.Chosen) != len(b.Teacher):
 		return fmt.Errorf("batch: Chosen has %d tokens, Teacher %d log-probs", len(b.Chosen), len(b.Teacher))
 	}
 	for i, id := range b.Chosen {
-		if k > 0 && (id < 0 || int(id) >= size) {
+		if id < 0 || int(id) >= size {
 			return fmt.Errorf("batch: Chosen: entry %d is token %d, must be 0 to %d", i, id, size-1)
 		}
 	}
