@@ -49,14 +49,12 @@ func Models(t testing.TB) []string {
 	t.Helper()
 	var dirs []string
 	for variable, name := range map[string]string{"VAGEN_GOLDEN": "*", "VAGEN_GOLDEN_NEXT": "qwen3_5*"} {
-		found, err := filepath.Glob(filepath.Join(root(t, variable), "vlm", name, "manifest.json"))
+		found, err := filepath.Glob(filepath.Join(root(t, variable), "vlm", name, "checkpoint"))
 		if err != nil {
 			t.Fatalf("golden: %v", err)
 		}
 		for _, path := range found {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), "checkpoint")); err == nil {
-				dirs = append(dirs, filepath.Dir(path))
-			}
+			dirs = append(dirs, filepath.Dir(path))
 		}
 	}
 	if len(dirs) == 0 {

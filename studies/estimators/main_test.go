@@ -28,7 +28,7 @@ func TestAStudyIsWrittenAndResumes(t *testing.T) {
 	for _, name := range append(compared, credit.ReturnMinusMean) {
 		require.Contains(t, want, name)
 	}
-	for _, name := range []string{"credit", compared[0]} {
+	for _, name := range []string{"credit-2", compared[0]} {
 		file := filepath.Join(o.out, "seed1", name+".json")
 		before := testkit.Text(t, file)
 		require.NoError(t, os.Remove(file))
@@ -36,7 +36,7 @@ func TestAStudyIsWrittenAndResumes(t *testing.T) {
 		require.Equal(t, before, testkit.Text(t, file))
 	}
 	o.measured = 1
-	require.ErrorContains(t, compare(t.Context(), o, new(bytes.Buffer)), "-measured: 2 → 1")
+	require.NotEqual(t, want, read(), "fewer turns are measured")
 	o.steps, o.measured = 4, 2
 	require.ErrorContains(t, compare(t.Context(), o, new(bytes.Buffer)), "another configuration")
 }

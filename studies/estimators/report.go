@@ -2,9 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -30,12 +31,11 @@ func lines(r *results) (out []line) {
 			end = append(end, stat.Mean(success[max(0, len(success)-5):], nil))
 			whole = append(whole, stat.Mean(success, nil))
 		}
-		for _, c := range r.credit {
-			if p, ok := c.Pearson[name]; ok {
-				l.pearson = append(l.pearson, p)
-			}
-			if share, ok := c.Sign[name]; ok {
-				l.sign = append(l.sign, share)
+		for _, table := range r.credit {
+			for _, of := range table.Estimators {
+				if of.Name == name {
+					l.pearson, l.sign = known(l.pearson, of.All.Pearson), known(l.sign, of.All.Sign)
+				}
 			}
 		}
 		if end != nil {
@@ -43,10 +43,16 @@ func lines(r *results) (out []line) {
 		}
 		out = append(out, l)
 	}
-	slices.SortStableFunc(out[:len(compared)], func(a, b line) int {
-		return strings.Compare(fmt.Sprintf("%.9f", b.whole.Mean), fmt.Sprintf("%.9f", a.whole.Mean))
-	})
+	slices.SortStableFunc(out[:len(compared)], func(a, b line) int { return cmp.Compare(b.whole.Mean, a.whole.Mean) })
 	return out
+}
+
+// known appends a number unless it is unknown: constant claims have no correlation, and few turns neither.
+func known(to []float64, x credit.Figure) []float64 {
+	if v := float64(x.Value); !math.IsNaN(v) {
+		to = append(to, v)
+	}
+	return to
 }
 
 func interval(e evaluate.Estimate) string { return fmt.Sprintf("%.3f ± %.3f", e.Mean, e.High-e.Mean) }
@@ -63,7 +69,7 @@ func page(o options, r *results) []byte {
 	var b bytes.Buffer
 	turns := 0
 	for _, c := range r.credit {
-		turns += c.Turns
+		turns += c.Decided
 	}
 	fmt.Fprintf(&b, `# Estimators compared
 

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,16 +61,10 @@ type study struct {
 }
 
 // results are those of all runs: the mean success of the episodes of each training step, by estimator and seed, and
-// the agreement of claims with measured advantages, by seed and estimator.
+// how claims agree with measured advantages, by seed.
 type results struct {
 	success map[string][][]float64
-	credit  []credited
-}
-
-// credited are correlations and shares of equal signs with measured advantages, by estimator.
-type credited struct {
-	Turns         int // that were compared
-	Pearson, Sign map[string]float64
+	credit  []*credit.Table
 }
 
 func newStudy(o options, say io.Writer) (*study, error) {
@@ -86,7 +78,10 @@ func (s *study) run(ctx context.Context) (*results, error) {
 	for seed := range uint64(s.seeds) {
 		for _, name := range compared {
 			begin := time.Now()
-			success, err := stored(s, name, seed, func(c config.Config) ([]float64, error) { return s.train(ctx, c) })
+			success, err := stored(s, name, name, seed, func(c config.Config) ([]float64, error) {
+				_, success, err := s.train(ctx, c, c.Trainer.Steps)
+				return success, err
+			})
 			if err != nil {
 				return nil, fmt.Errorf("%s, seed %d: %w", name, seed, err)
 			}
@@ -94,18 +89,21 @@ func (s *study) run(ctx context.Context) (*results, error) {
 			fmt.Fprintf(s.say, "%-26s seed %d: success %.2f, %.1f s\n",
 				name, seed, success[len(success)-1], time.Since(begin).Seconds())
 		}
-		c, err := stored(s, "credit", seed, func(c config.Config) (credited, error) { return s.measure(ctx, c) })
+		table, err := stored(s, fmt.Sprintf("credit-%d", s.measured), half, seed,
+			func(c config.Config) (*credit.Table, error) { return s.measure(ctx, c) })
 		if err != nil {
 			return nil, fmt.Errorf("credit, seed %d: %w", seed, err)
 		}
-		r.credit = append(r.credit, c)
+		r.credit = append(r.credit, table)
 	}
 	return r, nil
 }
 
-// stored reads the result of a run, or makes it if there is none.
-func stored[T any](s *study, name string, seed uint64, make func(config.Config) (T, error)) (r T, err error) {
-	c, err := s.configure(name, seed)
+// stored reads the result of a run with an estimator from the file of a name, or makes it if there is none.
+func stored[T any](
+	s *study, name, estimator string, seed uint64, make func(config.Config) (T, error),
+) (r T, err error) {
+	c, err := configure(estimator, seed, s.steps)
 	if err != nil {
 		return r, err
 	}
@@ -116,39 +114,27 @@ func stored[T any](s *study, name string, seed uint64, make func(config.Config) 
 	file := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), name+".json")
 	var known struct {
 		Settings string
-		Measured int // -measured, of the result credit
 		Result   T
 	}
-	measured := 0
-	if name == "credit" {
-		measured = s.measured
-	}
 	raw, err := regular.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		if known.Result, err = make(c); err != nil {
 			return r, err
 		}
-		known.Settings, known.Measured = string(settings), measured
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return r, err
-		}
-		return known.Result, durable.WriteJSON(file, known)
-	case err != nil:
-		return r, err
+		known.Settings = string(settings)
+		return known.Result, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), durable.WriteJSON(file, known))
 	}
-	if err := json.Unmarshal(raw, &known); err != nil {
+	if err == nil {
+		err = json.Unmarshal(raw, &known)
+	}
+	if err != nil {
 		return r, fmt.Errorf("%s: %w", file, err)
 	}
 	old, removed, err := config.ReadStored(file, []byte(known.Settings))
 	if err != nil {
 		return r, err
 	}
-	lines := append(config.Differences(&old, &c), removed...)
-	if known.Measured != measured {
-		lines = append(lines, fmt.Sprintf("-measured: %d → %d", known.Measured, measured))
-	}
-	if len(lines) > 0 {
+	if lines := append(config.Differences(&old, &c), removed...); len(lines) > 0 {
 		return r, fmt.Errorf("%s has the result of another configuration: choose another -out, or remove it:\n  %s",
 			file, strings.Join(lines, "\n  "))
 	}
@@ -156,67 +142,54 @@ func stored[T any](s *study, name string, seed uint64, make func(config.Config) 
 }
 
 // configure returns the configuration of a run. All have the same number of episodes.
-func (s *study) configure(estimator string, seed uint64) (config.Config, error) {
-	if estimator == "credit" {
-		estimator = half
-	}
-	c, err := config.Load("",
+func configure(estimator string, seed uint64, steps int) (config.Config, error) {
+	return config.Load("",
 		"env="+worldName, "env.config={render_mode: text, prompt_format: answer, format_reward: 0, size: 6}",
 		"algorithm.adv_estimator="+estimator, fmt.Sprint("run.seed=", seed),
-		fmt.Sprint("trainer.total_training_steps=", s.steps),
+		fmt.Sprint("trainer.total_training_steps=", steps),
 		"data.train_batch_size=16", "rollout_manager.n_trajectory=8", "rollout_manager.max_turns=20",
 		"trainer.val_before_train=false", "trainer.test_freq=-1",
 		"actor_rollout_ref.actor.ppo_mini_batch_size=128", "actor_rollout_ref.actor.ppo_epochs=4",
 		"actor_rollout_ref.actor.optim.lr=0.2", "actor_rollout_ref.actor.entropy_coeff=0",
 		"critic.optim.lr=10", "critic.cliprange_value=0",
 	)
-	return c, err
 }
 
-func (s *study) trainer(c config.Config) *train.Trainer {
-	return &train.Trainer{Config: c, Learner: newTable(), Envs: s.envs}
-}
-
-// train trains, and returns the success of each step's episodes.
-func (s *study) train(ctx context.Context, c config.Config) ([]float64, error) {
-	t, out := s.trainer(c), []float64{}
-	for step := range c.Trainer.Steps {
+// train does so many training steps, and returns the success of each one's episodes.
+func (s *study) train(ctx context.Context, c config.Config, steps int) (*train.Trainer, []float64, error) {
+	t, out := &train.Trainer{Config: c, Learner: newTable(), Envs: s.envs}, []float64{}
+	for step := range steps {
 		played, err := t.Collect(ctx, step+1)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		n := rollout.Count(played.Episodes)
 		out = append(out, float64(n.Success)/float64(n.Episodes))
 		if _, err := t.Step(ctx, played); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return out, nil
+	return t, out, nil
 }
 
 // measure measures what the turns of a step's episodes were worth after half of the training, and compares.
-func (s *study) measure(ctx context.Context, c config.Config) (out credited, err error) {
-	t, middle := s.trainer(c), c.Trainer.Steps/2
-	for step := range middle {
-		played, err := t.Collect(ctx, step+1)
-		if err != nil {
-			return out, err
-		}
-		if _, err := t.Step(ctx, played); err != nil {
-			return out, err
-		}
+func (s *study) measure(ctx context.Context, c config.Config) (*credit.Table, error) {
+	middle := c.Trainer.Steps / 2
+	t, _, err := s.train(ctx, c, middle)
+	if err != nil {
+		return nil, err
 	}
 	played, err := t.Collect(ctx, middle+1)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	scores, err := t.Score(ctx, played)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	player, err := t.Player(ctx)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	m := credit.Measurement{
 		Options: credit.DefaultOptions(), Run: filepath.Join(s.out, fmt.Sprintf("seed%d", c.Run.Seed)),
@@ -224,37 +197,6 @@ func (s *study) measure(ctx context.Context, c config.Config) (out credited, err
 		Step: &credit.Step{Config: &c, Episodes: played.Episodes, Scores: scores}, Player: player,
 	}
 	m.Episodes, m.Alternatives, m.Seed, m.Params = s.measured, 0, c.Run.Seed, c.Algorithm.Params
-	if m.Estimators, err = measurable(m.Step); err != nil {
-		return out, err
-	}
-	table, err := m.Measure(ctx)
-	if err != nil {
-		return out, err
-	}
-	out = credited{Turns: table.Decided, Pearson: map[string]float64{}, Sign: map[string]float64{}}
-	for _, line := range table.Estimators {
-		keep(out.Pearson, line.Name, line.All.Pearson.Value)
-		keep(out.Sign, line.Name, line.All.Sign.Value)
-	}
-	return out, nil
-}
-
-// keep stores a number that is known: constant claims have no correlation, and few turns neither.
-func keep(of map[string]float64, name string, x credit.Number) {
-	if !math.IsNaN(float64(x)) {
-		of[name] = float64(x)
-	}
-}
-
-// measurable are the estimators that can be computed from what is recorded of a step.
-func measurable(step *credit.Step) (names []string, err error) {
-	for _, name := range compared {
-		_, err := step.Estimate(name, step.Config.Algorithm.Params)
-		if err == nil {
-			names = append(names, name)
-		} else if !errors.Is(err, credit.ErrUnavailable) {
-			return nil, err
-		}
-	}
-	return slices.Clip(names), nil
+	m.Estimators = compared
+	return m.Measure(ctx)
 }
