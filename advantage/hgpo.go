@@ -53,7 +53,7 @@ func (h HGPO) run(c *call) error {
 	clear(s.sum)
 	clear(s.weight)
 	s.shared = append(s.shared[:0], s.ids...)
-	for k := 1; k <= h.History+1 && s.lengthen(k); k++ {
+	for k := 1; k <= h.History+1 && (k == 1 || s.lengthen(k)); k++ {
 		s.addLevel(math.Pow(float64(k+1), h.Alpha), h.NormByStd, eps)
 	}
 	if h.Base {
@@ -81,9 +81,6 @@ func (s *steps) add(i int, weight, a float64) {
 // lengthen replaces the keys of k−1 states by those of k states; turns with fewer states before
 // them get a key of their own. It reports whether any turn has k states.
 func (s *steps) lengthen(k int) bool {
-	if k == 1 {
-		return true
-	}
 	clear(s.number)
 	longest := 0
 	for e, from := range s.start {

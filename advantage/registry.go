@@ -109,49 +109,51 @@ type Spec struct {
 
 // Reads reports whether the estimator depends on a hyperparameter, by its name in configurations.
 // Estimators that are not plain values, such as functions, are assumed to read all.
-func (s Spec) Reads(name string) bool { return s.ReadsWith(name, DefaultParams()) }
-
-// ReadsWith is Reads with other values of the hyperparameters, which may leave some of them without effect.
-func (s Spec) ReadsWith(name string, was Params) bool {
-	is := was
-	all := reflect.ValueOf(&is).Elem()
-	for i := range all.NumField() {
-		if all.Type().Field(i).Tag.Get("yaml") == name {
-			switch p := all.Field(i); {
-			case p.CanInt():
-				p.SetInt(p.Int() + 1)
-			case p.CanFloat() && p.Float() > 0:
-				p.SetFloat(p.Float() / 2)
-			case p.CanFloat():
-				p.SetFloat(1)
-			default:
-				p.SetBool(!p.Bool())
-			}
-		}
-	}
-	if s.New == nil { // of a zero value
+func (s Spec) Reads(name string) bool {
+	was, is := DefaultParams(), DefaultParams()
+	f := reflect.ValueOf(&is).Elem().FieldByName(hyperparameter(name).Name)
+	switch {
+	case s.New == nil: // of a zero value
 		return false
+	case f.CanInt():
+		f.SetInt(f.Int() + 1)
+	case f.CanFloat() && f.Float() > 0:
+		f.SetFloat(f.Float() / 2)
+	case f.CanFloat():
+		f.SetFloat(1)
+	case f.IsValid():
+		f.SetBool(!f.Bool())
 	}
-	return !reflect.DeepEqual(essence(s.New(was)), essence(s.New(is)))
+	return !reflect.DeepEqual(s.New(was), s.New(is))
 }
 
-// essence returns an estimator without the settings that have no effect beside its others: those whose tag needs names
-// only fields that are zero.
-func essence(e Estimator) Estimator {
-	given := reflect.ValueOf(e)
-	if given.Kind() != reflect.Struct {
-		return e
+// Idle returns the hyperparameter with whose value another one has no effect, "" for none: all fields that the tag
+// needs of the estimator's field lists are zero, and this is the first.
+func (s Spec) Idle(name string, p Params) string {
+	var e reflect.Value
+	if s.New != nil {
+		e = reflect.ValueOf(s.New(p))
 	}
-	own := reflect.New(given.Type()).Elem()
-	own.Set(given)
-	for i := range own.NumField() {
-		needs := strings.Fields(own.Type().Field(i).Tag.Get("needs"))
-		set := func(name string) bool { return !own.FieldByName(name).IsZero() }
-		if len(needs) > 0 && !slices.ContainsFunc(needs, set) {
-			own.Field(i).SetZero()
+	if e.Kind() != reflect.Struct {
+		return ""
+	}
+	own, _ := e.Type().FieldByName(hyperparameter(name).Name)
+	needs := strings.Fields(own.Tag.Get("needs"))
+	if len(needs) == 0 || slices.ContainsFunc(needs, func(n string) bool { return !e.FieldByName(n).IsZero() }) {
+		return ""
+	}
+	by, _ := reflect.TypeFor[Params]().FieldByName(needs[0])
+	return by.Tag.Get("yaml")
+}
+
+// hyperparameter is the field of Params with a name in configurations.
+func hyperparameter(name string) (f reflect.StructField) {
+	for i := range reflect.TypeFor[Params]().NumField() {
+		if x := reflect.TypeFor[Params]().Field(i); x.Tag.Get("yaml") == name {
+			f = x
 		}
 	}
-	return own.Interface().(Estimator)
+	return f
 }
 
 // Registry maps names to estimators. The zero value is empty and ready, and all

@@ -174,19 +174,21 @@ func TestSettingsHaveNoEffectBesideOthers(t *testing.T) {
 	undivided.NormByStd, still.StepWeight, plain.Mix, alone.History = false, 0, 0, 0
 	for _, c := range []struct {
 		beside  Params
+		by      string
 		setting string
 		unread  string // by these estimators, though they have the setting
 	}{
-		{undivided, "epsilon", "gdpo gigpo graphgpo grpo grpo_passk grpo_ragen lite_grpo masked_grpo trajectory_grpo"},
-		{still, "gamma", "gigpo graphgpo"},
-		{still, "normalize_distance", "graphgpo"},
-		{plain, "high_level_gamma", "trajectory_bi_level_gae"},
-		{plain, "lambda_turn", "trajectory_bi_level_gae"},
-		{alone, "length_weight_alpha", "hgpo"},
+		{undivided, "norm_adv_by_std_in_grpo", "epsilon",
+			"gdpo gigpo graphgpo grpo grpo_passk grpo_ragen lite_grpo masked_grpo trajectory_grpo"},
+		{still, "step_advantage_w", "gamma", "gigpo graphgpo"},
+		{still, "step_advantage_w", "normalize_distance", "graphgpo"},
+		{plain, "bi_level_mix", "high_level_gamma", "trajectory_bi_level_gae"},
+		{plain, "bi_level_mix", "lambda_turn", "trajectory_bi_level_gae"},
+		{alone, "history_length", "length_weight_alpha", "hgpo"},
 	} {
 		var unread []string
 		for _, s := range specs {
-			if s.Reads(c.setting) && !s.ReadsWith(c.setting, c.beside) {
+			if s.Reads(c.setting) && s.Idle(c.setting, c.beside) == c.by {
 				unread = append(unread, s.Name)
 			}
 		}
@@ -196,5 +198,5 @@ func TestSettingsHaveNoEffectBesideOthers(t *testing.T) {
 	alone.Base = true
 	hgpo, err := Describe("hgpo")
 	require.NoError(t, err)
-	require.True(t, hgpo.ReadsWith("length_weight_alpha", alone))
+	require.Empty(t, hgpo.Idle("length_weight_alpha", alone))
 }

@@ -217,6 +217,7 @@ func TestZeroValuesHaveNothing(t *testing.T) {
 	require.Zero(t, (&frozenlake.Map{}).Start())
 	require.Zero(t, primitiveskill.World{}.Position("red_cube_position"))
 	require.False(t, advantage.Spec{}.Reads("lam"))
+	require.Empty(t, advantage.Spec{}.Idle("lam", advantage.DefaultParams()))
 	var session hosts.Session
 	a := session.Begin(hosts.Open, 1)
 	a.Report(hosts.Silent)

@@ -144,22 +144,6 @@ func (c *Config) unreadAdvantages() (by, why string) {
 	return "algorithm.distillation.use_task_rewards", "is false, so that nothing reads the estimator's advantages"
 }
 
-// idles returns the hyperparameter with whose value another one has no effect on the estimator, "" for none.
-func (c *Config) idles(spec advantage.Spec, name string) (by, why string) {
-	p, defaults := c.Algorithm.Params, advantage.DefaultParams()
-	if spec.ReadsWith(name, p) {
-		return "", ""
-	}
-	given := settings.Keys(&p)
-	for i, k := range settings.Keys(&defaults) {
-		q := p
-		if settings.Set(&q, k.Path, k.Value) == nil && spec.ReadsWith(name, q) {
-			return "algorithm." + k.Path, "is " + settings.Text(given[i].Value)
-		}
-	}
-	return "", ""
-}
-
 // unreadByEstimator lists the hyperparameters that the estimator does not have, or that have no effect beside others.
 func (c *Config) unreadByEstimator(r Registries, skip func(key string) bool) []settings.Unused {
 	name := c.Algorithm.Estimator
@@ -169,7 +153,8 @@ func (c *Config) unreadByEstimator(r Registries, skip func(key string) bool) []s
 	}
 	var out []settings.Unused
 	noneBy, noneWhy := c.unreadAdvantages()
-	for _, h := range settings.Keys(&c.Algorithm.Params) {
+	keys := settings.Keys(&c.Algorithm.Params)
+	for _, h := range keys {
 		u := settings.Unused{Path: "algorithm." + h.Path, By: "algorithm.adv_estimator"}
 		switch {
 		case skip(u.Path):
@@ -181,7 +166,9 @@ func (c *Config) unreadByEstimator(r Registries, skip func(key string) bool) []s
 		case spec.Undiscounted && h.Path == "gamma":
 			continue
 		case spec.Reads(h.Path):
-			if u.By, u.Why = c.idles(spec, h.Path); u.By != "" {
+			if by := spec.Idle(h.Path, c.Algorithm.Params); by != "" {
+				i := slices.IndexFunc(keys, func(k settings.Key) bool { return k.Path == by })
+				u.By, u.Why = "algorithm."+by, "is "+settings.Text(keys[i].Value)
 				out = append(out, u)
 			}
 			continue
