@@ -85,7 +85,7 @@ type response struct {
 	read    int           // number of tokens that the server read
 	places  []placeholder // of images; nil if the server does not return them
 	aborted bool
-	scored  *scored // of request.scoring
+	scored  *policy.Scores // of request.scoring; 0 at other tokens
 }
 
 // addLogProb adds the next log-prob, which a server returns with its token.

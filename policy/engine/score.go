@@ -24,18 +24,20 @@ type candidate struct {
 	logProb float64
 }
 
-// scored are the log-probs that were asked for; 0 at other tokens.
-type scored struct {
-	logProbs []float32
-	ids      []int32 // scoring.top for each token of the prompt, the likeliest first
-	top      []float32
+// newScores returns room for the log-probs of tokens, and of so many likeliest ones in the place of each.
+func newScores(tokens, top int) *policy.Scores {
+	out := &policy.Scores{Reference: make([]float32, tokens)}
+	if top > 0 {
+		out.Chosen, out.Teacher = make([]int32, tokens*top), make([]float32, tokens*top)
+	}
+	return out
 }
 
 // scored reads the log-probs of a prompt. at returns those of the token i: of the token itself, and of the likeliest
 // ones, in any order and possibly with the token itself in addition.
-func (r *request) scored(at func(i int) (own *float64, likeliest []candidate, err error)) (*scored, error) {
-	n, k := len(r.prompt), r.scoring.top
-	out := &scored{logProbs: make([]float32, n), ids: make([]int32, n*k), top: make([]float32, n*k)}
+func (r *request) scored(at func(i int) (own *float64, likeliest []candidate, err error)) (*policy.Scores, error) {
+	k := r.scoring.top
+	out := newScores(len(r.prompt), k)
 	for i, on := range r.scoring.want {
 		if !on {
 			continue
@@ -49,7 +51,7 @@ func (r *request) scored(at func(i int) (own *float64, likeliest []candidate, er
 		case len(list) < k:
 			return nil, fmt.Errorf("%d likeliest tokens instead of token %d, %d were requested", len(list), i, k)
 		}
-		out.logProbs[i] = float32(*own)
+		out.Reference[i] = float32(*own)
 		slices.SortFunc(list, func(a, b candidate) int {
 			return cmp.Or(cmp.Compare(b.logProb, a.logProb), cmp.Compare(a.id, b.id))
 		})
@@ -58,7 +60,7 @@ func (r *request) scored(at func(i int) (own *float64, likeliest []candidate, er
 				const text = "a likeliest token instead of token %d is %d with log-prob %v, must be in [0, %d) and finite"
 				return nil, fmt.Errorf(text, i, c.id, c.logProb, r.vocab)
 			}
-			out.ids[i*k+j], out.top[i*k+j] = c.id, float32(c.logProb)
+			out.Chosen[i*k+j], out.Teacher[i*k+j] = c.id, float32(c.logProb)
 		}
 	}
 	return out, nil
@@ -90,10 +92,7 @@ func (f *Fleet) Score(ctx context.Context, rows *policy.Rows, want []bool, top i
 		return nil, err
 	}
 	defer f.change(func() { f.users-- })
-	out := &policy.Scores{Reference: make([]float32, n)}
-	if top > 0 {
-		out.Chosen, out.Teacher = make([]int32, n*top), make([]float32, n*top)
-	}
+	out := newScores(n, top)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -111,11 +110,9 @@ func (f *Fleet) Score(ctx context.Context, rows *policy.Rows, want []bool, top i
 				cancel(fmt.Errorf("engine: score: row %d: %w", row, err))
 				return
 			}
-			copy(out.Reference[from:to], got.logProbs)
-			if top > 0 {
-				copy(out.Chosen[from*top:], got.ids)
-				copy(out.Teacher[from*top:], got.top)
-			}
+			copy(out.Reference[from:to], got.Reference)
+			copy(out.Chosen[from*top:], got.Chosen)
+			copy(out.Teacher[from*top:], got.Teacher)
 		})
 	}
 	wg.Wait()
@@ -126,7 +123,9 @@ func (f *Fleet) Score(ctx context.Context, rows *policy.Rows, want []bool, top i
 }
 
 // scoreRow scores one row.
-func (f *Fleet) scoreRow(ctx context.Context, rows *policy.Rows, row int, want []bool, top int) (*scored, error) {
+func (f *Fleet) scoreRow(
+	ctx context.Context, rows *policy.Rows, row int, want []bool, top int,
+) (*policy.Scores, error) {
 	tokens := rows.Tokens[rows.Offsets[row]:rows.Offsets[row+1]]
 	var pics []picture
 	if rows.Images != nil {

@@ -177,7 +177,7 @@ func TestRecordedScoresAreRead(t *testing.T) {
 		for i, x := range a["prompt_logprobs"].([]any)[1:] {
 			require.Len(t, x, 1)
 			for _, p := range x.(map[string]any) {
-				require.Equal(t, float32(p.(map[string]any)["logprob"].(float64)), got.scored.logProbs[i+1])
+				require.Equal(t, float32(p.(map[string]any)["logprob"].(float64)), got.scored.Reference[i+1])
 				numbers++
 			}
 		}

@@ -149,7 +149,7 @@ func (p *sglangLogProb) UnmarshalJSON(raw []byte) error {
 }
 
 // scored reads the log-probs of the prompt.
-func (a *sglangAnswer) scored(r *request) (*scored, error) {
+func (a *sglangAnswer) scored(r *request) (*policy.Scores, error) {
 	m := &a.Meta
 	if len(m.Scores) != len(r.prompt) || r.scoring.top > 0 && len(m.Top) != len(r.prompt) {
 		return nil, fmt.Errorf("input_token_logprobs and input_top_logprobs have %d and %d entries for %d tokens",

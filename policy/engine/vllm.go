@@ -210,7 +210,7 @@ func (v *vllm) generate(ctx context.Context, base string, r *request) (*response
 }
 
 // scored reads the log-probs of the prompt.
-func (a *vllmAnswer) scored(r *request) (*scored, error) {
+func (a *vllmAnswer) scored(r *request) (*policy.Scores, error) {
 	if len(a.Scores) != len(r.prompt) {
 		return nil, fmt.Errorf("%d entries for %d tokens", len(a.Scores), len(r.prompt))
 	}
