@@ -163,7 +163,8 @@ func (t *Trainer) hinted(ctx context.Context, b *batch, m track.Metrics) (*hinte
 		}
 		h.Tokens = append(append(h.Tokens, hint...), b.Rows.Tokens[from:to]...)
 		end := len(h.Tokens)
-		h.Offsets, h.parts, h.plain = append(h.Offsets, end), append(h.parts, end-to+from, end), append(h.plain, 2*row+1)
+		h.Offsets, h.parts = append(h.Offsets, end), append(h.parts, end-to+from, end)
+		h.plain = append(h.plain, 2*row+1)
 		h.want = append(append(h.want, make([]bool, len(hint))...), b.want[from:to]...)
 	}
 	m["actor/unhinted_rows"] = float64(long)

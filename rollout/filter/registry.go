@@ -51,7 +51,9 @@ func Builtin() *Registry {
 	drop := byname.Entry[Builder]{About: "the groups whose returns are not all equal",
 		Value: func(a *Args) (Filter, error) {
 			d := DefaultDropEqual()
-			return DropEqual{a.Float("tolerance", d.Tolerance), a.Bool("keep_none", d.KeepNone), a.scaling(d.Scaling)}, nil
+			return DropEqual{
+				a.Float("tolerance", d.Tolerance), a.Bool("keep_none", d.KeepNone), a.scaling(d.Scaling),
+			}, nil
 		}}
 	r := new(Registry)
 	byname.Fill(&r.table, map[string]byname.Entry[Builder]{

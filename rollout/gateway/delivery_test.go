@@ -18,7 +18,8 @@ import (
 
 // unserved is a gateway without a server, whose requests a test makes itself.
 func unserved(agent func(context.Context, *Episode) (*Score, error)) *Gateway {
-	return &Gateway{o: Settings{Agent: agent, MaxBody: 64 << 20}, episodes: map[string]*Episode{}, bodies: slots.ForBodies()}
+	o := Settings{Agent: agent, MaxBody: 64 << 20}
+	return &Gateway{o: o, episodes: map[string]*Episode{}, bodies: slots.ForBodies()}
 }
 
 // ask makes a call and waits for its answer.

@@ -37,7 +37,8 @@ func echo(a *dialect.Answer, rest []dialect.Message) (behind place, ok bool) {
 		more, behind.delta = inTurn(n, behind.delta)
 		calls, behind.loose = slices.Concat(calls, more), true
 	}
-	behind.named = len(calls) > 0 && slices.EqualFunc(a.Calls, calls, func(x, y dialect.Call) bool { return x.ID == y.ID })
+	sameID := func(x, y dialect.Call) bool { return x.ID == y.ID }
+	behind.named = len(calls) > 0 && slices.EqualFunc(a.Calls, calls, sameID)
 	dropped := len(calls) > 0 && dialect.Plain(text) == ""
 	return behind, sameCalls(a.Calls, calls) && (dropped || sameText(a, text))
 }
@@ -89,7 +90,8 @@ func sameArguments(wrote, got string) bool {
 		f, err := n.Float64()
 		return f + 0, err // 0 for -0
 	})
-	inside, _ := json.Marshal(map[string]string{dialect.InvalidKey: wrote}) // JSON that is no object, as Anthropic's clients get it
+	// JSON that is no object, as Anthropic's clients get it.
+	inside, _ := json.Marshal(map[string]string{dialect.InvalidKey: wrote})
 	return valid && slices.Contains([]string{exact, rounded, string(inside)}, read)
 }
 

@@ -22,7 +22,8 @@ import (
 // Episode is an episode that an agent plays through a Gateway.
 type Episode struct {
 	ID string `json:"id"`
-	// URL is the episode's address, which clients of Anthropic's protocol get, and BaseURL that for clients of OpenAI's.
+	// URL is the episode's address, which clients of Anthropic's protocol get, and BaseURL that for clients of
+	// OpenAI's.
 	// Key is its API key.
 	URL     string `json:"url"`
 	BaseURL string `json:"base_url"`
@@ -190,7 +191,8 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, error) {
 			return nil, refusal(m.Text, "%q is no answer of this episode", m.ID)
 		case m.Role == dialect.Conversation:
 			out = append(out, slices.DeleteFunc(n.through(), func(m dialect.Message) bool {
-				return m.Replaced == dialect.Tools && r.Tools != "" || m.Replaced == dialect.Instructions && len(out) > 0
+				return m.Replaced == dialect.Tools && r.Tools != "" ||
+					m.Replaced == dialect.Instructions && len(out) > 0
 			})...)
 		case n != last: // the items of an answer are one message
 			out, last = append(out, answered(n.answer)), n
@@ -231,8 +233,8 @@ func (e *Episode) signal() {
 	}
 }
 
-// next drops the calls at the head of the queue that nobody waits for, and reports whether one is left. The mutex must be
-// held.
+// next drops the calls at the head of the queue that nobody waits for, and reports whether one is left. The mutex must
+// be held.
 func (e *Episode) next() bool {
 	for len(e.queue) > 0 {
 		c := e.queue[0]

@@ -174,7 +174,8 @@ func (r *Reader) Step(step int) ([]*rollout.Trajectory, error) {
 	var out []*rollout.Trajectory
 	for s, err := range r.All() {
 		if err == nil && s.Step != step {
-			err = fmt.Errorf("store: %s: trajectory %d is of step %d, must be of step %d", r.path, len(out), s.Step, step)
+			err = fmt.Errorf("store: %s: trajectory %d is of step %d, must be of step %d", r.path, len(out), s.Step,
+				step)
 		}
 		if err != nil {
 			return nil, err

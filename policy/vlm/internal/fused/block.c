@@ -93,7 +93,8 @@ SIMD static void store_row(state *s, int64_t row) {
 	float *x = s->qkv + row * s->wide;
 	if (b->qkv_b)
 		add(x, b->qkv_b, s->wide);
-	place(&(head_set){b->heads, b->kv, b->dim, b->eps, b->q_norm, b->k_norm}, x, b->cos + row * half, b->sin + row * half);
+	head_set heads = {b->heads, b->kv, b->dim, b->eps, b->q_norm, b->k_norm};
+	place(&heads, x, b->cos + row * half, b->sin + row * half);
 	x += b->heads * b->dim;
 	int64_t at = b->at[row * b->apart];
 	if (at < 0 || at >= b->recent.length)

@@ -28,12 +28,14 @@ int64_t panels_size(const panels *p);
 int64_t panels_places(const panels *p);
 void panels_fill(const panels *p, int64_t from, int64_t to);
 
-// rows_fill puts x [m, k] in the order in which products read it. to has place for m rounded up to ROWS, a multiple of the heights of tiles.
+// rows_fill puts x [m, k] in the order in which products read it. to has place for m rounded up to ROWS, a multiple of
+// the heights of tiles.
 enum { ROWS = 24 };
 void rows_fill(const float *x, int64_t m, int64_t k, float *to);
 
 // rows_times sets, or adds to, y [m, columns of panels from to to], whose rows are ld apart, their product with rows.
 // One thread computes it, with the bits of gemm.
-void rows_times(const float *rows, int64_t m, const panels *p, int64_t from, int64_t to, float *y, int64_t ld, int more);
+void rows_times(const float *rows, int64_t m, const panels *p, int64_t from, int64_t to, float *y, int64_t ld,
+                int more);
 
 #endif

@@ -160,7 +160,8 @@ func (s *Sets) checkReference(c *ScoreCall) error {
 		}
 		for at, id := range c.Rows.Tokens[from:to] {
 			if int(id) >= text.Vocab {
-				return fmt.Errorf("row %d: token %d has id %d, the reference policy has ids below %d", i, at, id, text.Vocab)
+				return fmt.Errorf("row %d: token %d has id %d, the reference policy has ids below %d", i, at, id,
+					text.Vocab)
 			}
 		}
 	}

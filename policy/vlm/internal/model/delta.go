@@ -120,7 +120,8 @@ func newDeltaRule(c *chunks, tokens deltaIn) *deltaRule {
 	return r
 }
 
-// sums adds the numbers x [chunks, groups, heads, deltaChunk] of the tokens up to each one with axis 1, from it on with 0.
+// sums adds the numbers x [chunks, groups, heads, deltaChunk] of the tokens up to each one with axis 1, from it on with
+// 0.
 func sums(x *Node, axis int) *Node {
 	lower := newSquare(func(i, j int) bool { return j <= i })
 	return DotGeneral(x, []int{3}, nil, Const(x.Graph(), lower), []int{axis}, nil)

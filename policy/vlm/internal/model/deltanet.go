@@ -98,7 +98,8 @@ func sameBefore(segment *Node, back int) *Node {
 	if back >= length {
 		return Equal(segment, segment)
 	}
-	first, before := Slice(segment, AxisRange(), AxisRange(0, back)), Slice(segment, AxisRange(), AxisRange(0, length-back))
+	first := Slice(segment, AxisRange(), AxisRange(0, back))
+	before := Slice(segment, AxisRange(), AxisRange(0, length-back))
 	return Equal(segment, Concatenate([]*Node{first, before}, 1))
 }
 

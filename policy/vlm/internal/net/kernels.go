@@ -158,7 +158,8 @@ func (k *Kernels) embedBack(images, trained, acc bool) *device.Program {
 // rowLayout is the layout of packs. use collects the kernels of a layer; kept and again are Layout's.
 func (k *Kernels) rowLayout(segment *Node, use *model.StepKernels, kept, again bool) *model.Layout {
 	d := segment.Shape().Dimensions
-	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment, Prefixes: k.Share, Use: use, Kept: kept, Again: again}
+	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment, Prefixes: k.Share,
+		Use: use, Kept: kept, Again: again}
 }
 
 // LayerProgram declares a program of a layer, with kernels where there are some.
@@ -217,7 +218,9 @@ func (k *Kernels) layerBack(i int, group *model.Group, acc bool) *device.Program
 	l := k.Layers[i]
 	name := fmt.Sprintf("layer %d back acc=%v%s", k.First(i), acc, frozenKey(group))
 	return k.LayerProgram(name, func(in []*Node, use *model.StepKernels) []*Node {
-		return k.runBackward(l, group, in, acc, func(a *Args) *model.Layout { return k.rowLayout(a.One(), use, true, true) })
+		return k.runBackward(l, group, in, acc, func(a *Args) *model.Layout {
+			return k.rowLayout(a.One(), use, true, true)
+		})
 	})
 }
 

@@ -35,7 +35,7 @@ var ErrConfig = errors.New("bad adapter config")
 type Config struct {
 	Rank           int      `json:"r"`
 	Alpha          float64  `json:"lora_alpha"`
-	RankStabilized bool     `json:"use_rslora"`              // the scale is Alpha/√Rank instead of Alpha/Rank (arXiv:2312.03732)
+	RankStabilized bool     `json:"use_rslora"`              // the scale is Alpha/√Rank, not Alpha/Rank (arXiv:2312.03732)
 	Targets        []string `json:"-"`                       // modules by name, or by its last parts
 	Pattern        string   `json:"-"`                       // regular expression for whole names, instead of Targets
 	Saved          []string `json:"modules_to_save"`         // modules that are trained and stored in full

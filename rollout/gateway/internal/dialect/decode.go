@@ -35,7 +35,8 @@ func Undecoded(err error, field string) error {
 	}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		name := strings.NewReplacer("sampling.", "", "choices.", "", "definition.", "").Replace(kind.Field) // which are embedded
+		embedded := strings.NewReplacer("sampling.", "", "choices.", "", "definition.", "")
+		name := embedded.Replace(kind.Field)
 		if name != "" && field != "" {
 			field += "."
 		}
@@ -186,7 +187,8 @@ func (r *Request) stop(field string, raw json.RawMessage) error {
 	}
 	r.Stop = slices.DeleteFunc(r.Stop, func(s string) bool { return s == "" })
 	if bytes := len(strings.Join(r.Stop, "")); len(r.Stop) > maxStops || bytes > maxStopBytes {
-		return Bad(field, "%d texts of %d bytes, at most %d of %d are allowed", len(r.Stop), bytes, maxStops, maxStopBytes)
+		return Bad(field, "%d texts of %d bytes, at most %d of %d are allowed", len(r.Stop), bytes, maxStops,
+			maxStopBytes)
 	}
 	return nil
 }
