@@ -233,7 +233,7 @@ func (e *Episode) signal() {
 	}
 }
 
-// next drops the calls at the head of the queue that nobody waits for, and reports whether one is left. The mutex must
+// next drops the calls at the head of the queue whose clients are gone, and reports whether one is left. The mutex must
 // be held.
 func (e *Episode) next() bool {
 	for len(e.queue) > 0 {

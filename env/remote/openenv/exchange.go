@@ -256,7 +256,7 @@ func (c *Client) exchange(ctx context.Context, kind string, data map[string]any)
 	}
 	if c.in.early() { // all later answers would be those to other requests
 		c.drop()
-		return nil, fmt.Errorf("%w: the server has sent an answer that nobody asked for", remote.ErrUncertain)
+		return nil, fmt.Errorf("%w: the server has sent an answer without a request", remote.ErrUncertain)
 	}
 	call, cancel := context.WithTimeout(ctx, clock.Seconds(c.o.Timeout))
 	defer cancel()

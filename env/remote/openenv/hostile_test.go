@@ -136,7 +136,7 @@ func TestAnswersThatNobodyAskedForEndTheSession(t *testing.T) {
 	twice()
 	_, err := e.Step(t.Context(), left)
 	require.ErrorIs(t, err, env.ErrLost)
-	require.ErrorContains(t, err, "nobody asked for")
+	require.ErrorContains(t, err, "an answer without a request")
 	twice()
 	o, err := e.Reset(t.Context(), 0)
 	require.NoError(t, err)

@@ -107,7 +107,7 @@ func (l *Learner) Unpark() error {
 }
 
 // eachOwn visits the parameters whose arrays on a device belong to the learner, on the first device too: the zeros of
-// a reference's adapters belong to nobody there, and are not parked.
+// a reference's adapters are not the learner's there, and are not parked.
 func (l *Learner) eachOwn(device int, visit func(group, i int, p model.Param) error) error {
 	w := l.Replicas[device].Weights
 	for gi, g := range w.Groups {
