@@ -43,12 +43,16 @@ func root(t testing.TB, variable string) string {
 	return dir
 }
 
-// Models returns the folders of recorded models that have a checkpoint: those below Root, and those of Qwen3.5
-// below the second folder. It fails the test if there are none.
+// Models returns the folders of recorded models that have a checkpoint: those below Root, and those below the second
+// folder, which without the variable are those of Qwen3.5 in testdata. It fails the test if there are none.
 func Models(t testing.TB) []string {
 	t.Helper()
 	var dirs []string
-	for variable, name := range map[string]string{"VAGEN_GOLDEN": "*", "VAGEN_GOLDEN_NEXT": "qwen3_5*"} {
+	names := map[string]string{"VAGEN_GOLDEN": "*", "VAGEN_GOLDEN_NEXT": "*"}
+	if os.Getenv("VAGEN_GOLDEN_NEXT") == "" {
+		names["VAGEN_GOLDEN_NEXT"] = "qwen3_5*"
+	}
+	for variable, name := range names {
 		found, err := filepath.Glob(filepath.Join(root(t, variable), "vlm", name, "checkpoint"))
 		if err != nil {
 			t.Fatalf("golden: %v", err)

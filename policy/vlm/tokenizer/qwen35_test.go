@@ -89,56 +89,74 @@ func (c *recordedChat) check(t *testing.T, tally *golden.Tally, tok *Tokenizer) 
 	ids, err := tok.Encode(text)
 	require.NoError(t, err)
 	equalIDs(t, tally, text, ids, c.IDs)
-	think := func(m Message) bool {
-		return m.Role == RoleAssistant && m.Parts[0].Text[0] == '<' && m.Parts[0].Text[1] == 't'
-	}
-	if c.Generate && !slices.ContainsFunc(messages, think) { // no response is rewritten
+	thinks := func(m Message) bool { return m.Role == RoleAssistant && strings.Contains(m.text(""), "</think>") }
+	if c.Generate && !slices.ContainsFunc(messages, thinks) { // no response is rewritten
 		opened := opened(t, chat, messages...)
 		golden.Equal(t, tally, "opened", opened, c.Rendered)
 	}
 }
 
+// thoughts are how a request for a response ends by the variable enable_thinking.
+var thoughts = map[bool]string{true: "<think>\n", false: "<think>\n\n</think>\n\n"}
+
 // TestConversationsWithQwen35: where the template only concatenates messages, the text is the template's. Where the
 // template would change an earlier response, the response stays as it was written. Messages for which the template
-// raises an error are refused, except the system message of a teacher.
+// raises an error are refused, except the system message of a teacher. Which thought a request has without
+// enable_thinking differs between the sizes of the model.
 func TestConversationsWithQwen35(t *testing.T) {
 	found := 0
 	for _, dir := range golden.Models(t) {
-		if !strings.HasPrefix(filepath.Base(dir), "qwen3_5") {
+		dir = filepath.Join(dir, "checkpoint")
+		raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+		require.NoError(t, err)
+		if !strings.Contains(string(raw), `"qwen3_5`) {
 			continue
 		}
 		found++
-		tok, err := Load(filepath.Join(dir, "checkpoint"))
+		tok, err := Load(dir)
 		require.NoError(t, err)
+		for think, thought := range thoughts {
+			conversesAsQwen35(t, tok, map[string]any{"enable_thinking": think}, thought)
+		}
 		chat, err := tok.Chat(nil)
 		require.NoError(t, err)
-		const ask = "<|im_end|>\n<|im_start|>assistant\n<think>\n"
-		opening := opened(t, chat, Text(RoleSystem, " S\n"), Text(RoleUser, "\x1c one\x1f "))
-		require.Equal(t, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\none"+ask, opening, "trimmed as by Python")
-		for _, told := range []string{"two", "<tool_response>\nwall\n</tool_response>"} {
-			next, err := chat.Continue([]Message{Text(RoleUser, told)}, EndedTurn)
-			require.NoError(t, err)
-			require.Equal(t, "\n<|im_start|>user\n"+told+ask, next)
-		}
-		written, err := chat.Written("<think>\nbecause\n</think>\n\nUp")
-		require.NoError(t, err)
-		require.Equal(t, "because\n</think>\n\nUp", written)
-		require.Equal(t, strings.TrimSuffix(opening, "<think>\n"), chat.Finished(opening), "as an earlier response")
-
-		alone, err := chat.Render([]Message{Text(RoleSystem, "S")})
-		require.NoError(t, err)
-		require.Equal(t, "<|im_start|>system\nS<|im_end|>\n", alone, "the template demands a user")
-		for want, second := range map[string]Message{
-			"must be the first message": Text(RoleSystem, "S"), "messages of role tool": Text(RoleTool, "x"),
-			"an image in a assistant message": withImage(RoleAssistant, "", ""),
-		} {
-			_, err := chat.Open([]Message{Text(RoleUser, "one"), second})
-			require.ErrorContains(t, err, want)
-		}
-		_, err = chat.Open([]Message{withImage(RoleSystem, "S", ""), Text(RoleUser, "one")})
-		require.ErrorContains(t, err, "an image in a system message")
+		conversesAsQwen35(t, tok, nil, thoughts[chat.Opened() != ""])
 	}
 	require.Positive(t, found)
+}
+
+// conversesAsQwen35 checks the conversations with some variables of the template, where requests end with a thought.
+func conversesAsQwen35(t *testing.T, tok *Tokenizer, vars map[string]any, thought string) {
+	t.Helper()
+	chat, err := tok.Chat(vars)
+	require.NoError(t, err)
+	ask := "<|im_end|>\n<|im_start|>assistant\n" + thought
+	opening := opened(t, chat, Text(RoleSystem, " S\n"), Text(RoleUser, "\x1c one\x1f "))
+	require.Equal(t, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\none"+ask, opening, "trimmed as by Python")
+	for _, told := range []string{"two", "<tool_response>\nwall\n</tool_response>"} {
+		next, err := chat.Continue([]Message{Text(RoleUser, told)}, EndedTurn)
+		require.NoError(t, err)
+		require.Equal(t, "\n<|im_start|>user\n"+told+ask, next)
+	}
+	const response = "<think>\nbecause\n</think>\n\nUp"
+	written, err := chat.Written(response)
+	require.NoError(t, err)
+	require.Equal(t, strings.TrimPrefix(response, chat.Opened()), written)
+	require.Equal(t, thought == thoughts[true], chat.Opened() == thought, "a closed thought is not part of the response")
+	require.Equal(t, strings.TrimSuffix(opening, thought), chat.Finished(opening), "as an earlier response")
+
+	alone, err := chat.Render([]Message{Text(RoleSystem, "S")})
+	require.NoError(t, err)
+	require.Equal(t, "<|im_start|>system\nS<|im_end|>\n", alone, "the template demands a user")
+	for want, second := range map[string]Message{
+		"must be the first message": Text(RoleSystem, "S"), "messages of role tool": Text(RoleTool, "x"),
+		"an image in a assistant message": withImage(RoleAssistant, "", ""),
+	} {
+		_, err := chat.Open([]Message{Text(RoleUser, "one"), second})
+		require.ErrorContains(t, err, want)
+	}
+	_, err = chat.Open([]Message{withImage(RoleSystem, "S", ""), Text(RoleUser, "one")})
+	require.ErrorContains(t, err, "an image in a system message")
 }
 
 // kept is Qwen3.5's template as the released Qwen3.6 and Qwen3.8 have it: preserve_thinking keeps earlier reasoning.

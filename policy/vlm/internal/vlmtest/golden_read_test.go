@@ -115,7 +115,7 @@ func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
 			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir)), seen: map[string]bool{},
-				limits: limitsOf(dir)}
+				limits: limitsOf(t, dir)}
 			raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(raw, &r.manifest))

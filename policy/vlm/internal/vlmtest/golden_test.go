@@ -18,6 +18,7 @@ import (
 	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/model"
 	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/net"
 	. "vagen/policy/vlm/internal/vlmtest"
@@ -43,8 +44,11 @@ type limits struct {
 	grad   float64          // gradient: a share of its tensor's largest entry
 }
 
-func limitsOf(dir string) limits {
-	if strings.HasPrefix(filepath.Base(dir), "qwen3_5") {
+func limitsOf(t testing.TB, dir string) limits {
+	t.Helper()
+	c, err := model.ReadConfig(filepath.Join(dir, "checkpoint"))
+	require.NoError(t, err)
+	if c.Text.Linear != nil {
 		return limits{golden.Tolerance{Abs: 1e-4, Rel: 2e-5}, golden.Tolerance{Rel: 5e-3}, 2 * GradLimit}
 	}
 	return limits{golden.Tolerance{Abs: 1e-4, Rel: 1e-5}, golden.Tolerance{Rel: 1e-4}, GradLimit}
