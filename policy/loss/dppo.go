@@ -105,11 +105,11 @@ func (p DPPO) check() error {
 // old log-probs are those at sampling: Batch.Sampled, or without it OldLogProb.
 type PrimeDPPO struct {
 	// Largest distances, not negative; Low is not read if Symmetric.
-	Low  float64 `yaml:"dppo_mask_low" doc:"dppo_prime, ref_kl: largest fall of a token's probability"`
-	High float64 `yaml:"dppo_mask_high" doc:"dppo_prime: largest rise of a token's probability"`
+	Low  float64 `yaml:"dppo_mask_low" range:"0,1e+12" doc:"dppo_prime, ref_kl: largest fall of a token's probability"`
+	High float64 `yaml:"dppo_mask_high" range:"0,1e+12" doc:"dppo_prime: largest rise of a token's probability"`
 
-	AdvTau float64 `yaml:"adv_tau" doc:"dppo_prime, ipo: factor of the advantage"`                // not negative
-	KLTau  float64 `yaml:"kl_tau" doc:"dppo_prime, ipo, ref_kl: weight of the squared log-ratio"` // not negative
+	AdvTau float64 `yaml:"adv_tau" range:"0,1e+12" doc:"dppo_prime, ipo: factor of the advantage"`                // not negative
+	KLTau  float64 `yaml:"kl_tau" range:"0,1e+12" doc:"dppo_prime, ipo, ref_kl: weight of the squared log-ratio"` // not negative
 
 	Symmetric bool
 	Falling   bool // not with Symmetric
@@ -190,7 +190,7 @@ func (p PrimeDPPO) drops(moved, adv float64) bool {
 // Nothing is clamped. Richemond et al., arXiv:2405.19107, as in verl.
 type DRO struct {
 	// Beta is above 0.
-	Beta float64 `yaml:"dro_beta" doc:"dro: weight of the squared log-ratio; verl has no default and demands one"`
+	Beta float64 `yaml:"dro_beta" range:">0,1e+12" must:"be above 0 and at most 1e12" doc:"dro: weight of the squared log-ratio; verl has no default and demands one"`
 }
 
 // Local reports that tokens are independent: see [Local].

@@ -31,32 +31,32 @@ type Single struct {
 	KLCov        KLCov     `yaml:",inline"`
 	DRO          DRO       `yaml:",inline"`
 	PrimeDPPO    PrimeDPPO `yaml:",inline"`
-	IPOThreshold float64   `yaml:"ipo_threshold" doc:"ipo: largest change of a token's probability"`
+	IPOThreshold float64   `yaml:"ipo_threshold" range:"0,1e+12" doc:"ipo: largest change of a token's probability"`
 	VESPO        VESPO     `yaml:",inline"`
-	DeltaLow     float64   `yaml:"delta_low" doc:"dppo_skyrl: largest distance of a token whose advantage is negative"`
-	DeltaHigh    float64   `yaml:"delta_high" doc:"dppo_skyrl: largest distance of a token whose advantage is positive"`
+	DeltaLow     float64   `yaml:"delta_low" range:"0,1e+12" doc:"dppo_skyrl: largest distance of a token whose advantage is negative"`
+	DeltaHigh    float64   `yaml:"delta_high" range:"0,1e+12" doc:"dppo_skyrl: largest distance of a token whose advantage is positive"`
 	DPPOType     string    `yaml:"dppo_type" oneof:"binary_tv binary_kl" doc:"dppo_skyrl: how a token's distance is measured: change of its probability, or KL"`
-	M2Threshold  float64   `yaml:"m2_threshold" doc:"m2po: bound of the mean squared difference between log-probs at sampling and before the update; tokens that differ most are dropped until it holds"`
+	M2Threshold  float64   `yaml:"m2_threshold" range:"0,1e+12" doc:"m2po: bound of the mean squared difference between log-probs at sampling and before the update; tokens that differ most are dropped until it holds"`
 	DistillKL    string    `yaml:"distillation_loss_mode" doc:"opd: estimate of the KL to the teacher: k1 (kl), k2 (mse), k3 (low_var_kl) or abs of the sampled token, or forward_kl_topk of the topk tokens that are likeliest for the teacher"`
 	DistillTopK  int       `yaml:"topk" count:"1" doc:"opd with forward_kl_topk: number of compared tokens"`
-	DistillFloor float64   `yaml:"log_prob_min_clamp" doc:"opd with forward_kl_topk: smaller log-probs are raised to this; 0 raises none"`
-	DistillClamp float64   `yaml:"loss_max_clamp" doc:"opd: bound of the estimate of a token; 0 is none"`
+	DistillFloor float64   `yaml:"log_prob_min_clamp" range:"-1e+12,0" doc:"opd with forward_kl_topk: smaller log-probs are raised to this; 0 raises none"`
+	DistillClamp float64   `yaml:"loss_max_clamp" range:"0,1e+12" doc:"opd: bound of the estimate of a token; 0 is none"`
 	DistillLow   *float64  `yaml:"distillation_clip_ratio_low" range:"0,1" doc:"opd with use_policy_gradient: epsilon of the lower bound; null uses that of clip_ratio; verl has 0.2 beside any loss; stability.clip_schedule does not change it"`
 	DistillHigh  *float64  `yaml:"distillation_clip_ratio_high" range:"0,1e+12" doc:"opd with use_policy_gradient: epsilon of the upper bound, as the lower one"`
 	DistillPG    bool      `yaml:"use_policy_gradient" doc:"opd: take the negative estimate as the advantage of ppo; false minimises the estimate itself"`
 	SDFTMode     string    `yaml:"distillation_mode" oneof:"full_logits topk_logits sampled_token forward_cross_entropy reverse_kl" doc:"sdft: compare the distributions over the whole vocabulary (full_logits) or over the distillation_topk tokens that were likeliest for the policy (topk_logits), or take the log-ratio of the sampled token; the last two are those of the tinker cookbook, over the tokens that are likeliest for the teacher"`
-	SDFTAlpha    float64   `yaml:"distillation_alpha" doc:"sdft with full_logits or topk_logits: 0 is KL(teacher, policy), 1 KL(policy, teacher), between them a mixture; beta of TRL's DistillationTrainer"`
+	SDFTAlpha    float64   `yaml:"distillation_alpha" range:"0,1" doc:"sdft with full_logits or topk_logits: 0 is KL(teacher, policy), 1 KL(policy, teacher), between them a mixture; beta of TRL's DistillationTrainer"`
 	SDFTTopK     int       `yaml:"distillation_topk" count:"1" doc:"sdft: number of compared tokens; the tinker cookbook has 20"`
 	SDFTTail     bool      `yaml:"distillation_add_tail" doc:"sdft with topk_logits: the other tokens together are one more; false divides by the sum of the compared ones"`
-	SDFTCap      float64   `yaml:"distillation_is_clip" doc:"sdft: a token's loss is multiplied by its ratio to the policy before the update, at most this; 0: not multiplied"`
-	LUSPODelta   float64   `yaml:"delta" doc:"luspo: bound of the ratio of a row; 0 is none"`
+	SDFTCap      float64   `yaml:"distillation_is_clip" range:"0,1e+12" doc:"sdft: a token's loss is multiplied by its ratio to the policy before the update, at most this; 0: not multiplied"`
+	LUSPODelta   float64   `yaml:"delta" range:"0,1e+12" doc:"luspo: bound of the ratio of a row; 0 is none"`
 
 	// Any loss that reads advantages can be wrapped in an OffPolicyMask.
-	MaskThreshold *float64 `yaml:"off_policy_mask_threshold" doc:"drop the tokens with negative advantage of rows whose log-probs have fallen by more than this since sampling, in the mean of the row; 0.5 is typical; null keeps all"`
-	OPSMDelta     *float64 `yaml:"opsm_delta" doc:"drop the tokens with negative advantage of rows whose log-probs have fallen by more than this since the update began, in the mean of the row; slime's use_opsm has 1e-4; null keeps all"`
+	MaskThreshold *float64 `yaml:"off_policy_mask_threshold" range:"0,1e+12" doc:"drop the tokens with negative advantage of rows whose log-probs have fallen by more than this since sampling, in the mean of the row; 0.5 is typical; null keeps all"`
+	OPSMDelta     *float64 `yaml:"opsm_delta" range:"0,1e+12" doc:"drop the tokens with negative advantage of rows whose log-probs have fallen by more than this since the update began, in the mean of the row; slime's use_opsm has 1e-4; null keeps all"`
 
 	// The same losses can be those of a Taught.
-	DistillCoef float64 `yaml:"distillation_loss_coef" doc:"above 0 this many times the loss of opd, with its settings, is added to that of loss_mode, which reads advantages, and averaged with it: verl's distillation_loss with use_task_rewards, where it is 1; use_task_rewards: false is loss_mode opd"`
+	DistillCoef float64 `yaml:"distillation_loss_coef" range:"0,1e+12" doc:"above 0 this many times the loss of opd, with its settings, is added to that of loss_mode, which reads advantages, and averaged with it: verl's distillation_loss with use_task_rewards, where it is 1; use_task_rewards: false is loss_mode opd"`
 }
 
 // DefaultOptions holds the settings of [DefaultPPO] and the defaults of the other losses.

@@ -23,10 +23,10 @@ import (
 //
 // No field may be negative; a λ below 1e-4 counts as that.
 type VESPO struct {
-	KPos      float64 `yaml:"vespo_k_pos" doc:"vespo: exponent of the ratio where the advantage is not negative"`
-	LambdaPos float64 `yaml:"vespo_lambda_pos" doc:"vespo: how soon large ratios lose weight where the advantage is not negative"`
-	KNeg      float64 `yaml:"vespo_k_neg" doc:"vespo: exponent of the ratio for negative advantages"`
-	LambdaNeg float64 `yaml:"vespo_lambda_neg" doc:"vespo: how soon large ratios lose weight for negative advantages"`
+	KPos      float64 `yaml:"vespo_k_pos" range:"0,1e+12" doc:"vespo: exponent of the ratio where the advantage is not negative"`
+	LambdaPos float64 `yaml:"vespo_lambda_pos" range:"0,1e+12" doc:"vespo: how soon large ratios lose weight where the advantage is not negative"`
+	KNeg      float64 `yaml:"vespo_k_neg" range:"0,1e+12" doc:"vespo: exponent of the ratio for negative advantages"`
+	LambdaNeg float64 `yaml:"vespo_lambda_neg" range:"0,1e+12" doc:"vespo: how soon large ratios lose weight for negative advantages"`
 }
 
 // DefaultVESPO holds the published settings.
