@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func TestMomentsAreThoseUnderTheMask(t *testing.T) {
@@ -54,8 +56,7 @@ func TestWhiteningRefusesBadInput(t *testing.T) {
 		{"infinite guard", Whitening{Guard: math.Inf(1)}, make([]float32, 2), make([]float32, 2), nil, ErrParameter, "guard"},
 	} {
 		_, err := c.w.Apply(c.dst, c.x, c.mask)
-		require.ErrorIs(t, err, c.want, c.name)
-		require.ErrorContains(t, err, c.word, c.name)
+		testkit.Error(t, err, c.want, c.word)
 	}
 }
 

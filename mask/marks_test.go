@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/mask"
 )
 
@@ -34,8 +35,7 @@ func TestOrphanMarksAreNamed(t *testing.T) {
 		{"never ended", []int32{begin, 8, end, 7, begin, 9}, "position 4: the turn that begins here"},
 	} {
 		_, err := mask.FromMarks(c.ids, mask.Marks{Begin: begin, End: end})
-		require.ErrorIs(t, err, mask.ErrOrphanMark, c.name)
-		require.ErrorContains(t, err, c.word, c.name)
+		testkit.Error(t, err, mask.ErrOrphanMark, c.word)
 	}
 	for _, order := range []bool{false, true} {
 		_, err := mask.FromMarks([]int32{1}, mask.Marks{Begin: 4, End: 4, PairByOrder: order})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/loss"
 )
@@ -231,8 +232,7 @@ func TestEvalRefusesColumnsOfOtherLengths(t *testing.T) {
 		change(b)
 		o := policy.Objective{KL: loss.K1, EntropyCoef: 1, ValueCoef: 1, ValueClip: 1}
 		_, err := o.Eval(b, s)
-		require.ErrorIs(t, err, loss.ErrLength, name)
-		require.ErrorContains(t, err, name)
+		testkit.Error(t, err, loss.ErrLength, name)
 	}
 	b, s := scoredRows()
 	nan := float32(math.NaN())
@@ -261,8 +261,7 @@ func TestCheckNamesTheBadSetting(t *testing.T) {
 		b, s := scoredRows()
 		_, err := o.Eval(b, s)
 		for _, err := range []error{o.Check(), err} {
-			require.ErrorIs(t, err, loss.ErrSetting, says)
-			require.ErrorContains(t, err, says)
+			testkit.Error(t, err, loss.ErrSetting, says)
 		}
 	}
 }

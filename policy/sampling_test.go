@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 )
 
@@ -26,8 +27,7 @@ func TestSamplingSettingsAreChecked(t *testing.T) {
 		"but Thinking.Close is empty": {Thinking: policy.Thinking{Tokens: 1}},
 	} {
 		err := s.Check()
-		require.ErrorIs(t, err, policy.ErrSampling, want)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, policy.ErrSampling, want)
 	}
 	require.NoError(t, policy.Sampling{Temperature: 0.5, TopK: 3, TopP: 1, MinP: 0.5, StopStrings: []string{"a"}}.Check())
 }

@@ -52,8 +52,7 @@ func TestAReplayThatDiffersEndsItsBranchAlone(t *testing.T) {
 	requireSame(t, ts[1:2], got[:1], "the others")
 	for i, g := range got[1:] {
 		require.Equal(t, rollout.EndReplay, g.End)
-		require.ErrorIs(t, g.Err, rollout.ErrReplay)
-		require.ErrorContains(t, g.Err, want[i])
+		testkit.Error(t, g.Err, rollout.ErrReplay, want[i])
 		require.Zero(t, g.Attempt, "it is final")
 	}
 	c := rollout.Count(got)
@@ -110,8 +109,7 @@ func TestBranchesThatCannotBeContinuedAreErrors(t *testing.T) {
 		"MaxTurns of the episode is 2":  {From: &short, Turn: 2},
 	} {
 		_, _, err := p.Continue(t.Context(), []rollout.Branch{b}, 7)
-		require.ErrorIs(t, err, rollout.ErrBranch, what)
-		require.ErrorContains(t, err, what)
+		testkit.Error(t, err, rollout.ErrBranch, what)
 	}
 	_, err := tr.Recorded(len(tr.Turns))
 	require.ErrorIs(t, err, rollout.ErrBranch)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/rollout"
 )
 
@@ -143,8 +144,7 @@ func TestOpeningsAreCutWhereThatIsAllowed(t *testing.T) {
 		for i, tr := range ts {
 			if cut == rollout.CutNothing {
 				require.Equal(t, rollout.EndBudget, tr.End)
-				require.ErrorIs(t, tr.Err, rollout.ErrOpening)
-				require.ErrorContains(t, tr.Err, fmt.Sprintf("Budget.Prompt allows %d", first-1))
+				testkit.Error(t, tr.Err, rollout.ErrOpening, fmt.Sprintf("Budget.Prompt allows %d", first-1))
 				continue
 			}
 			require.True(t, tr.End.Usable(), "%v", tr.Err)

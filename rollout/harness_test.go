@@ -287,16 +287,14 @@ func TestRowLocalEstimatorsAreRefusedWithSplittingHarnesses(t *testing.T) {
 			if fits {
 				require.NoError(t, err, "%s with %s", name, estimator)
 			} else {
-				require.ErrorIs(t, err, rollout.ErrIncompatible, "%s with %s", name, estimator)
-				require.ErrorContains(t, err, estimator)
+				testkit.Error(t, err, rollout.ErrIncompatible, estimator)
 			}
 		}
 	}
 	grpo, err := advantage.Describe("trajectory_grpo")
 	require.NoError(t, err)
 	err = rollout.Check(rollout.NoConcat{}, grpo, "turn_gspo")
-	require.ErrorIs(t, err, rollout.ErrIncompatible, "it publishes no turns")
-	require.ErrorContains(t, err, "turn_gspo")
+	testkit.Error(t, err, rollout.ErrIncompatible, "turn_gspo")
 	token, err := advantage.Describe("token_level_gae")
 	require.NoError(t, err)
 	require.NoError(t, rollout.Check(rollout.NoConcat{}, token, "turn_ppo"))
@@ -386,8 +384,7 @@ func TestAHarnessCannotContinueAClosedConversation(t *testing.T) {
 		if len(tr.Turns) == 1 && tr.End == rollout.EndDone {
 			continue // it was over after its first turn
 		}
-		require.ErrorIs(t, tr.Err, rollout.ErrHarness)
-		require.ErrorContains(t, tr.Err, "none is open")
+		testkit.Error(t, tr.Err, rollout.ErrHarness, "none is open")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -72,8 +73,7 @@ func TestFailedEpisodesArePlayedAgain(t *testing.T) {
 					require.Len(t, tr.Rows, 1)
 				} else {
 					require.Equal(t, f.end, tr.End, "%s: %v", name, tr.Err)
-					require.ErrorIs(t, tr.Err, f.wraps, name)
-					require.ErrorContains(t, tr.Err, f.says, name)
+					testkit.Error(t, tr.Err, f.wraps, f.says)
 					turns := 0
 					if f.method == "step" {
 						turns = f.turn + 1

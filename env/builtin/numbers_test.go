@@ -14,6 +14,7 @@ import (
 	"vagen/env/primitiveskill"
 	"vagen/env/sokoban"
 	"vagen/env/svg"
+	"vagen/internal/testkit"
 	"vagen/rollout/gateway"
 )
 
@@ -40,8 +41,7 @@ func TestNumbersOfOptionsAreFinite(t *testing.T) {
 			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 				x.SetFloat(bad)
 				err := o.Validate()
-				require.ErrorIs(t, err, env.ErrOption, "%s.%s %v", v.Type(), f.Name, bad)
-				require.ErrorContains(t, err, f.Tag.Get("option"))
+				testkit.Error(t, err, env.ErrOption, f.Tag.Get("option"))
 			}
 			x.SetFloat(was)
 		}

@@ -93,8 +93,7 @@ func TestBlocksThatCannotBeMeantAreRefused(t *testing.T) {
 		{"svg", map[string]any{"state_reward": block(nil)}, "no state that responses could describe"},
 	} {
 		_, err := Registry().New(c.name, c.config)
-		require.ErrorIs(t, err, env.ErrOption, c.want)
-		require.ErrorContains(t, err, c.want)
+		testkit.Error(t, err, env.ErrOption, c.want)
 	}
 }
 

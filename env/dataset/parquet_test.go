@@ -194,8 +194,7 @@ func TestBadTablesAreReportedWithRowAndColumn(t *testing.T) {
 		"bad dataset":   []byte("PAR1 but then nothing PAR1"),
 	} {
 		_, err := read(data, Options{})
-		require.ErrorIs(t, err, ErrFile, want)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrFile, want)
 	}
 }
 

@@ -192,8 +192,7 @@ func TestBadLegacyFilesAreReported(t *testing.T) {
 		"a: {env_name: sokoban, train_size: 4000000, test_size: 1000000}": "more than 4194304 episodes",
 	} {
 		_, err := legacyOf(t, text, Options{Known: known})
-		require.ErrorIs(t, err, ErrFile, text)
-		require.ErrorContains(t, err, want, text)
+		testkit.Error(t, err, ErrFile, want)
 	}
 	_, err := legacyOf(t, legacy, Options{Legacy: LegacyOptions{Split: "val"}})
 	require.ErrorContains(t, err, `split is "val", must be train or test`)

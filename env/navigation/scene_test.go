@@ -376,8 +376,7 @@ func TestBadTasksAreNamed(t *testing.T) {
 		bad := good
 		change(&bad)
 		_, err := ReadTasks(writeTasks(t, "x.json", good, bad))
-		require.ErrorIs(t, err, ErrTask, want)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrTask, want)
 	}
 	_, err := ReadTasks(writeTasks(t, "x.json"))
 	require.ErrorContains(t, err, "no tasks")

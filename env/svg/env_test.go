@@ -226,8 +226,7 @@ func TestDataComesFromFoldersAndLines(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorIs(t, err, ErrDataset, path)
-		require.ErrorContains(t, err, want, path)
+		testkit.Error(t, err, ErrDataset, want)
 	}
 	_, err = FromConfig(map[string]any{"data_dir": filepath.Join(dir, "gone")})
 	require.ErrorIs(t, err, ErrDataset)

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/origin"
+	"vagen/internal/testkit"
 )
 
 func drawing(t *testing.T, body string) image.Image {
@@ -150,9 +151,7 @@ func TestHTTPScorerReportsWhyThereIsNoScore(t *testing.T) {
 		s := HTTPScorer{URL: server.URL, Metric: "dreamsim", Tries: c.tries, Pause: time.Millisecond}
 		_, err := s.Score(t.Context(), blank(), blank())
 		server.Close()
-		require.ErrorIs(t, err, ErrScore, name)
-		require.ErrorContains(t, err, c.want, name)
-		require.ErrorContains(t, err, "dreamsim", name)
+		testkit.Error(t, err, ErrScore, c.want, "dreamsim")
 		require.NotContains(t, err.Error(), c.body, name)
 		require.Equal(t, c.calls, calls.Load(), name)
 	}

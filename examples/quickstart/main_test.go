@@ -124,8 +124,7 @@ func TestBadSettingsAreFoundBeforeAnythingIsMade(t *testing.T) {
 		o, err := parse(append([]string{"-out", out}, strings.Fields(args)...), os.Stderr)
 		require.NoError(t, err)
 		err = quickstart(t.Context(), o, os.Stdout, os.Stderr)
-		require.ErrorIs(t, err, config.ErrConfig, args)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, config.ErrConfig, want)
 		require.NoDirExists(t, out)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func TestWaitingForALockIsReportedAndCanBeCancelled(t *testing.T) {
@@ -19,8 +21,7 @@ func TestWaitingForALockIsReportedAndCanBeCancelled(t *testing.T) {
 		waits++
 		cancel()
 	})
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, path)
+	testkit.Error(t, err, context.Canceled, path)
 	require.Equal(t, 1, waits)
 	unlock()
 	unlock, err = Lock(t.Context(), path, never)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // TestOnlyRegularFilesAreRead: a pipe without a writer does not block, and a device without
@@ -55,7 +57,6 @@ func TestLargerFilesAreNotRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "12345", string(raw))
 	raw, err = ReadAtMost(path, 4, fs.ErrInvalid)
-	require.ErrorIs(t, err, fs.ErrInvalid)
-	require.ErrorContains(t, err, "it has 5 bytes, at most 4 bytes are allowed")
+	testkit.Error(t, err, fs.ErrInvalid, "it has 5 bytes, at most 4 bytes are allowed")
 	require.Empty(t, raw)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 var sample = []Tensor{
@@ -225,8 +227,7 @@ func TestOpenShardedAcceptsOnlyPlainFileNames(t *testing.T) {
 		index := `{"weight_map":{"a":` + string(quote(bad)) + `}}`
 		require.NoError(t, os.WriteFile(filepath.Join(dir, indexName), []byte(index), 0o600))
 		_, err := OpenSharded(dir)
-		require.ErrorIs(t, err, ErrFormat, bad)
-		require.ErrorContains(t, err, string(quote(bad)))
+		testkit.Error(t, err, ErrFormat, string(quote(bad)))
 	}
 }
 
@@ -244,9 +245,7 @@ func TestOpenShardedReportsWhatIsMissing(t *testing.T) {
 	}
 	put(`{"weight_map":{"a":"one.safetensors","b":"one.safetensors","c":"two.safetensors"}}`)
 	_, err = OpenSharded(dir)
-	require.ErrorIs(t, err, ErrNotFound)
-	require.ErrorContains(t, err, `tensor "b" in shard one.safetensors`)
-	require.ErrorContains(t, err, "shard two.safetensors with 1 tensors")
+	testkit.Error(t, err, ErrNotFound, `tensor "b" in shard one.safetensors`, "shard two.safetensors with 1 tensors")
 
 	put(`{"metadata":{"deep":[[1],{"x":null}]},"weight_map":{"a":"one.safetensors"}}`)
 	r, err := OpenSharded(dir)

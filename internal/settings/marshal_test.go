@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/settings"
+	"vagen/internal/testkit"
 )
 
 // TestMarshalWritesReadableYAML pins the form: order of declaration, sections
@@ -62,8 +63,7 @@ func TestValuesWithoutAFormInYAMLAreRefused(t *testing.T) {
 		"a struct { A int } cannot be written as YAML":                                  []any{struct{ A int }{}},
 	} {
 		_, err := settings.Marshal(&sample{Extra: map[string]any{"odd": value}})
-		require.ErrorIs(t, err, settings.ErrSetting)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, settings.ErrSetting, want)
 	}
 }
 

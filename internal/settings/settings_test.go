@@ -11,6 +11,7 @@ import (
 
 	"vagen/internal/safeyaml"
 	"vagen/internal/settings"
+	"vagen/internal/testkit"
 )
 
 // loadInto sets every key of a YAML document.
@@ -170,8 +171,7 @@ func TestFaultsNameLineKeyValueAndNearest(t *testing.T) {
 		"name: [":                             "[1:7]",
 	} {
 		_, err := load(t, yaml)
-		require.ErrorIs(t, err, settings.ErrSetting, "%q", yaml)
-		require.ErrorContains(t, err, want, "%q", yaml)
+		testkit.Error(t, err, settings.ErrSetting, want)
 	}
 }
 
@@ -221,8 +221,7 @@ func TestBadOverridesAreRefused(t *testing.T) {
 		"inner.count.x=": `unknown key "inner.count.x", did you mean "inner.count"?`,
 	} {
 		err := settings.Override(&s, o)
-		require.ErrorIs(t, err, settings.ErrSetting, o)
-		require.ErrorContains(t, err, want, o)
+		testkit.Error(t, err, settings.ErrSetting, want)
 	}
 	require.Equal(t, sample{}, s)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // Every request below is estimated at 4+4 prompt tokens and 20 of the response,
@@ -113,8 +115,7 @@ func TestEstimatesFollowTheCountOfTheService(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorIs(t, err, ErrBudget)
-		require.ErrorContains(t, err, "0.00101 of 0.0020449 spent, and the next request may cost 0.001035")
+		testkit.Error(t, err, ErrBudget, "0.00101 of 0.0020449 spent, and the next request may cost 0.001035")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 )
 
@@ -60,8 +61,7 @@ func TestBadMessagesAffectOnlyTheirConversation(t *testing.T) {
 	for i, want := range []string{"the text has 2 image marks, but there are 1 images", "the message is empty",
 		"image 0: the image is empty", "image 0: the image is empty",
 		"image 0: the image cannot be read: ", "image 0: the image cannot be read: "} {
-		require.ErrorContains(t, out[i].Err, fmt.Sprintf("chat: conversation %d: message 0: %s", i+1, want))
-		require.ErrorIs(t, out[i].Err, policy.ErrMessages)
+		testkit.Error(t, out[i].Err, policy.ErrMessages, fmt.Sprintf("chat: conversation %d: message 0: %s", i+1, want))
 	}
 	require.Equal(t, "ok", out[6].Text)
 	require.Len(t, m.chats, 1)

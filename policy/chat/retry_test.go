@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 )
 
@@ -259,8 +260,7 @@ func TestNetworkFailuresAreRetried(t *testing.T) {
 				require.NoError(t, err)
 				err = out[0].Err
 			}
-			require.ErrorIs(t, err, c.want)
-			require.ErrorContains(t, err, "3 attempts")
+			testkit.Error(t, err, c.want, "3 attempts")
 			require.Len(t, *times, 3)
 			require.Equal(t, c.requests, m.Usage().Requests)
 			// Four tokens for the message, one for "hi" and 20 for the response, of
@@ -296,8 +296,7 @@ func TestHangingServicesTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script(&o, hang)
 		c := one(t, newModel(t, o), prompt(1, user("hi")))
-		require.ErrorIs(t, c.Err, ErrLost)
-		require.ErrorContains(t, c.Err, "no answer within 30s")
+		testkit.Error(t, c.Err, ErrLost, "no answer within 30s")
 		require.NotErrorIs(t, c.Err, context.DeadlineExceeded, "it is not the caller's deadline")
 	})
 }

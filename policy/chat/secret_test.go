@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // TestKeysAreNeverShown has a service send the key back in every way it can:
@@ -88,8 +90,7 @@ func TestKeysComeFromTheEnvironment(t *testing.T) {
 	for api, name := range map[API]string{OpenAI: "OPENAI_API_KEY", Anthropic: "ANTHROPIC_API_KEY",
 		Gemini: "GEMINI_API_KEY or GOOGLE_API_KEY"} {
 		_, err := New(DefaultOptions(api, "m"))
-		require.ErrorIs(t, err, ErrKey)
-		require.ErrorContains(t, err, "set the environment variable "+name)
+		testkit.Error(t, err, ErrKey, "set the environment variable "+name)
 	}
 	t.Setenv("GOOGLE_API_KEY", "second-key")
 	m, err := New(DefaultOptions(Gemini, "m"))
@@ -131,8 +132,7 @@ func TestMissingKeysAreNamedWhenTheServiceRequiresOne(t *testing.T) {
 	o := DefaultOptions(OpenAI, "m")
 	o.BaseURL = server.URL
 	_, err := asks(newModel(t, o), prompt(1, user("hi")))
-	require.ErrorIs(t, err, ErrKey)
-	require.ErrorContains(t, err, "no key was sent, see Options.KeyEnv. Unauthorized")
+	testkit.Error(t, err, ErrKey, "no key was sent, see Options.KeyEnv. Unauthorized")
 }
 
 func TestShortWordsAreNoKeys(t *testing.T) {

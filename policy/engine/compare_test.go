@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // TestADisagreementHasItsLikelyCause: each case is what the cause does to log-probs.
@@ -34,8 +36,7 @@ func TestADisagreementHasItsLikelyCause(t *testing.T) {
 			require.NoError(t, err, name)
 			continue
 		}
-		require.ErrorIs(t, err, ErrMismatch, name)
-		require.ErrorContains(t, err, test.says, name)
+		testkit.Error(t, err, ErrMismatch, test.says)
 	}
 	a := Compare([]Sample{{Sampled: []float32{-1, -2}, Learner: []float32{-1.5, -1}}})
 	require.Equal(t, Agreement{Responses: 1, Tokens: 2, Mean: 0.75, Largest: 1, Bias: -0.25}, a)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/enginestub"
+	"vagen/internal/testkit"
 	"vagen/policy"
 )
 
@@ -72,8 +73,7 @@ func TestAFirstAnswerWithoutTokensIsRefused(t *testing.T) {
 	}))
 	defer h.Close()
 	_, err := Open(t.Context(), c, testOptions(SGLang, h.URL))
-	require.ErrorIs(t, err, ErrAborted)
-	require.ErrorContains(t, err, "the first request")
+	testkit.Error(t, err, ErrAborted, "the first request")
 }
 
 func TestTheServedModelMustBeNamedIfThereAreSeveral(t *testing.T) {
@@ -81,8 +81,7 @@ func TestTheServedModelMustBeNamedIfThereAreSeveral(t *testing.T) {
 	o := testOptions(VLLM, addresses...)
 	o.Model = "another"
 	_, err := Open(t.Context(), c, o)
-	require.ErrorIs(t, err, ErrModel)
-	require.ErrorContains(t, err, `["policy"]`)
+	testkit.Error(t, err, ErrModel, `["policy"]`)
 	all[0].Name = "another"
 	f, err := Open(t.Context(), c, o)
 	require.NoError(t, err)
@@ -263,8 +262,7 @@ func TestWeightsThatReachNoServerEndTheCall(t *testing.T) {
 		for _, adapter := range []bool{false, true} {
 			f, _ := opened(t, kind, 2, nil)
 			err := f.Publish(t.Context(), Version{Name: "w1", Path: "/missing", Adapter: adapter})
-			require.ErrorIs(t, err, ErrNoServer)
-			require.ErrorContains(t, err, "no folder /missing")
+			testkit.Error(t, err, ErrNoServer, "no folder /missing")
 		}
 	}
 }
@@ -277,8 +275,7 @@ func TestAnOutageEndsTheCallAfterAWhile(t *testing.T) {
 	}
 	p := NewPolicy(f)
 	_, err := p.Generate(t.Context(), repeat(3), policy.Sampling{MaxTokens: 4})
-	require.ErrorIs(t, err, ErrNoServer)
-	require.ErrorContains(t, err, "status 503: down")
+	testkit.Error(t, err, ErrNoServer, "status 503: down")
 	require.Empty(t, p.chats)
 	all[1].SetDown(false)
 	require.Eventually(t, func() bool { n, _ := f.Healthy(); return n == 1 }, 10*time.Second, time.Millisecond)
@@ -294,9 +291,7 @@ func TestAPromptThatWasReadDifferentlyEndsTheCall(t *testing.T) {
 	all[0].Model = doubled{all[0].Model.(*fake)}
 	_, err := NewPolicy(f).Generate(t.Context(), []policy.Prompt{opening(1, "x", drawn(96, 96, 1))},
 		policy.Sampling{MaxTokens: 4})
-	require.ErrorIs(t, err, ErrPrompt)
-	require.ErrorContains(t, err, "they differ from token")
-	require.ErrorContains(t, err, "min_pixels")
+	testkit.Error(t, err, ErrPrompt, "they differ from token", "min_pixels")
 }
 
 // doubled is a model that expands each image to one placeholder too many.
@@ -357,8 +352,7 @@ func TestAServerThatIsStartingIsWaitedFor(t *testing.T) {
 	onRequest = func() {}
 	o.Startup = 30 * time.Millisecond
 	_, err = Open(t.Context(), c, o)
-	require.ErrorIs(t, err, ErrServer)
-	require.ErrorContains(t, err, "it was asked")
+	testkit.Error(t, err, ErrServer, "it was asked")
 
 	o.Startup, status = time.Hour, http.StatusUnauthorized
 	asked.Store(0)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -179,8 +180,7 @@ func TestBadCallsAreRefused(t *testing.T) {
 		"top-k": {TopK: -1, MaxTokens: 1}, "Thinking": {Thinking: policy.Thinking{Tokens: 3, Close: "x"}, MaxTokens: 9},
 	} {
 		_, err := p.Generate(t.Context(), repeat(1), s)
-		require.ErrorIs(t, err, policy.ErrSampling)
-		require.ErrorContains(t, err, name)
+		testkit.Error(t, err, policy.ErrSampling, name)
 	}
 	_, err := p.Generate(t.Context(), repeat(1), policy.Sampling{})
 	require.ErrorContains(t, err, "must be at least 1")
@@ -208,8 +208,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		o := testOptions(VLLM, "http://127.0.0.1:1")
 		change(&o)
 		err := o.Check()
-		require.ErrorIs(t, err, ErrOption, name)
-		require.ErrorContains(t, err, name)
+		testkit.Error(t, err, ErrOption, name)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
 	o := testOptions(VLLM, "http://127.0.0.1:1")

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
+	"vagen/internal/testkit"
 	"vagen/policy"
 )
 
@@ -304,7 +305,6 @@ func TestWeightsAreBroughtByTheRecordedCalls(t *testing.T) {
 	require.NoError(t, v.abort(t.Context(), controls(t, all, "24-by-id-abort"), "flying"))
 	// A step that fails is reported, and generation resumed all the same.
 	err = v.reload(t.Context(), controls(t, all, "34-pause-wait", "39-resume"), "models/v2", "step-4")
-	require.ErrorIs(t, err, ErrServer)
-	require.ErrorContains(t, err, "not recorded: POST /collective_rpc")
+	testkit.Error(t, err, ErrServer, "not recorded: POST /collective_rpc")
 	require.NotContains(t, err.Error(), "/resume")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/enginestub"
+	"vagen/internal/testkit"
 )
 
 // behind is a fleet of one stub. first sees the path of each request, and answers those for which it returns true.
@@ -89,9 +90,7 @@ func TestPublishWaitsForAServerThatRestarts(t *testing.T) {
 		s.SetDown(true)
 		f.opts.Outage = 10 * time.Millisecond
 		err := f.Publish(t.Context(), Version{Name: "w2", Path: "/w/2"})
-		require.ErrorIs(t, err, ErrNoServer)
-		require.ErrorContains(t, err, "version w2 could not be brought to any server")
-		require.ErrorContains(t, err, "status 503: down")
+		testkit.Error(t, err, ErrNoServer, "version w2 could not be brought to any server", "status 503: down")
 	}
 }
 

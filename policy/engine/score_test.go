@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/enginestub"
+	"vagen/internal/testkit"
 	"vagen/policy"
 )
 
@@ -96,12 +97,10 @@ func TestScoresThatCannotBeUsedAreErrors(t *testing.T) {
 		rows := &policy.Rows{Offsets: []int{0, 3}, Tokens: []int32{1, 2, 3}}
 		want := []bool{false, true, true}
 		_, err := f.Score(t.Context(), rows, want[:2], 1)
-		require.ErrorIs(t, err, ErrOption)
-		require.ErrorContains(t, err, "2 marks for 3 tokens")
+		testkit.Error(t, err, ErrOption, "2 marks for 3 tokens")
 		all[0].MaxTop = 2
 		_, err = f.Score(t.Context(), rows, want, 5)
-		require.ErrorIs(t, err, ErrRefused)
-		require.ErrorContains(t, err, "row 0: ")
+		testkit.Error(t, err, ErrRefused, "row 0: ")
 		if kind == VLLM {
 			require.ErrorContains(t, err, "start vLLM with --max-logprobs 5: ")
 		}
@@ -116,8 +115,7 @@ func TestScoresThatCannotBeUsedAreErrors(t *testing.T) {
 		} {
 			all[0].Model = &odd{fake{codec: f.codec}, name}
 			_, err = f.Score(t.Context(), rows, want, 2)
-			require.ErrorIs(t, err, ErrProtocol, name)
-			require.ErrorContains(t, err, says, name)
+			testkit.Error(t, err, ErrProtocol, says)
 		}
 		all[0].SetDown(true)
 		f.opts.Outage = 1

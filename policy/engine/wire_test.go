@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/origin"
+	"vagen/internal/testkit"
 )
 
 // TestRedirectsToOtherServersAreFinal: no attempt is repeated.
@@ -29,7 +30,6 @@ func TestAnswersThatAreNotUTF8AreRefused(t *testing.T) {
 		var out string
 		err := newWire(&o).call(t.Context(), server.URL, http.MethodGet, "/generate", nil, &out)
 		server.Close()
-		require.ErrorIs(t, err, ErrProtocol)
-		require.ErrorContains(t, err, "line 1, byte 5")
+		testkit.Error(t, err, ErrProtocol, "line 1, byte 5")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/rng"
+	"vagen/internal/testkit"
 )
 
 // everyDivergence are divergences of all forms.
@@ -137,8 +138,7 @@ func TestWhatDivergencesRefuse(t *testing.T) {
 		"Cap = -1":                      Distill{KL: K1, Cap: -1},
 	} {
 		_, err := ModeOf(p)
-		require.ErrorIs(t, err, ErrSetting)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrSetting, want)
 	}
 	var r Result
 	b := comparedBatch(1, ok)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func valid() *Batch[float32] {
@@ -52,8 +54,7 @@ func TestBadBatchesAreNamedByColumnRowAndPosition(t *testing.T) {
 		c.spoil(b)
 		var r Result
 		err := Eval(&r, LegacyPPO(), Aggregation{}, b)
-		require.ErrorIs(t, err, c.want, c.name)
-		require.ErrorContains(t, err, c.says, c.name)
+		testkit.Error(t, err, c.want, c.says)
 	}
 }
 
@@ -74,8 +75,7 @@ func TestLossesMustKeepTheLengthsOfTheirColumns(t *testing.T) {
 	} {
 		var r Result
 		err := Eval(&r, p, Aggregation{}, valid())
-		require.ErrorIs(t, err, ErrLength, says)
-		require.ErrorContains(t, err, says)
+		testkit.Error(t, err, ErrLength, says)
 		err = EvalWeighted(&r, p, make([]float32, 3), valid())
 		require.ErrorIs(t, err, ErrLength, says)
 	}
@@ -113,8 +113,7 @@ func TestOverflowsAreNamed(t *testing.T) {
 	} {
 		var r Result
 		err := EvalWeighted(&r, c.p, []float64{c.weight, c.weight}, c.b)
-		require.ErrorIs(t, err, ErrNotFinite, c.says)
-		require.ErrorContains(t, err, c.says)
+		testkit.Error(t, err, ErrNotFinite, c.says)
 	}
 	var r Result
 	require.ErrorIs(t, EvalWeighted(&r, Reinforce{}, []float64{1}, two(-1, 1)), ErrLength)

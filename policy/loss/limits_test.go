@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // TestTokensAtALimitAreKept: comparisons with limits are those of the originals, of which none drops a token whose
@@ -203,8 +205,7 @@ func TestDistillationWithTheSlopeOfK2(t *testing.T) {
 	v, slope, err := NoKL.Of(1, 2)
 	require.Equal(t, []any{0.0, 0.0, nil}, []any{v, slope, err})
 	_, _, err = KL("full").Of(1, 2)
-	require.ErrorIs(t, err, ErrUnknown)
-	require.ErrorContains(t, err, "full needs the logits")
+	testkit.Error(t, err, ErrUnknown, "full needs the logits")
 }
 
 // TestTheDistanceToATeacherIsMeasuredBeforeItsBound, alone and beside rewards.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
@@ -163,8 +165,7 @@ func TestTheRegistryRefusesBeforeARunStarts(t *testing.T) {
 		require.Equal(t, free, err == nil, "%s with a negative clip range", name)
 	}
 	_, err := Builtin().New("turn-gspo", DefaultOptions())
-	require.ErrorIs(t, err, ErrUnknown)
-	require.ErrorContains(t, err, `did you mean "turn_gspo"?`)
+	testkit.Error(t, err, ErrUnknown, `did you mean "turn_gspo"?`)
 }
 
 // TestABuilderMustReturnALoss: an Objective without one has the loss ppo.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/plugin"
@@ -15,8 +16,7 @@ func TestAutotuningIsRefusedWithoutAGPU(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Llama, nil)
 	for _, backend := range []string{"", backend.Auto, backend.XLA, backend.Go} {
 		_, err := Open(t.Context(), dir, Options{Backend: backend, Autotune: "kernels.txt"})
-		require.ErrorIs(t, err, ErrOption, backend)
-		require.ErrorContains(t, err, `Autotune is "kernels.txt", but Backend is "`)
+		testkit.Error(t, err, ErrOption, `Autotune is "kernels.txt", but Backend is "`)
 	}
 	_, err := Open(t.Context(), dir, Options{AutotuneSHA256: "ab"})
 	require.ErrorContains(t, err, `AutotuneSHA256 is "ab", but Autotune is empty`)
@@ -30,6 +30,5 @@ func TestCheckNeedsTheGPU(t *testing.T) {
 		require.NoError(t, err)
 		return
 	}
-	require.ErrorIs(t, err, ErrUnavailable)
-	require.ErrorContains(t, err, "no NVIDIA GPU was found")
+	testkit.Error(t, err, ErrUnavailable, "no NVIDIA GPU was found")
 }

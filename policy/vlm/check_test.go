@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/vlmtest"
@@ -57,7 +58,5 @@ func TestCheckReadsTheShapesOfAnAdapter(t *testing.T) {
 		f.Tensors[b] = x
 	})
 	_, err = Check(t.Context(), dir, Options{Adapter: adapter})
-	require.ErrorIs(t, err, ErrWeights)
-	require.ErrorContains(t, err, a+" [2 16] is missing")
-	require.ErrorContains(t, err, b+" has shape [2 32], must be [32 2]")
+	testkit.Error(t, err, ErrWeights, a+" [2 16] is missing", b+" has shape [2 32], must be [32 2]")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/exestore"
@@ -143,8 +144,7 @@ func TestCompileCacheIsChosen(t *testing.T) {
 	for _, c := range [][2]string{{folder, ""}, {"", folder}} {
 		_, err := open(c[0], c[1])
 		require.ErrorIs(t, err, ErrOption)
-		require.ErrorIs(t, err, exestore.ErrUnsafe)
-		require.ErrorContains(t, err, folder)
+		testkit.Error(t, err, exestore.ErrUnsafe, folder)
 	}
 	file := filepath.Join(home, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/vlmtest"
@@ -56,7 +57,6 @@ func TestCallsMayOverlap(t *testing.T) {
 	for _, o := range []Options{{Devices: 2}, {SameBytes: true}, {Nodes: Nodes{Count: 2}}} {
 		o.Continuous = true
 		_, err := Check(t.Context(), dir, o)
-		require.ErrorIs(t, err, ErrOption)
-		require.ErrorContains(t, err, "Continuous needs one device")
+		testkit.Error(t, err, ErrOption, "Continuous needs one device")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/generate"
@@ -60,6 +61,5 @@ func TestHybridModelsMakeOneTokenPerCall(t *testing.T) {
 	require.Equal(t, 1, generate.TokensPerCall(0, generate.Programs{Net: openTiny(t, dir, o).net}))
 	o.TokensPerCall = 4
 	_, err := Open(t.Context(), dir, o)
-	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "TokensPerCall is 4, must be 0 or 1 for a model whose layers keep a state")
+	testkit.Error(t, err, ErrOption, "TokensPerCall is 4, must be 0 or 1 for a model whose layers keep a state")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/safetensors"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
@@ -83,8 +84,7 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 		o, others := startNodes(t, dir, Options{Devices: 1}, 2, change)
 		m := openTiny(t, dir, o)
 		err := m.Connect(t.Context())
-		require.ErrorIs(t, err, nodes.ErrConfig)
-		require.ErrorContains(t, err, says)
+		testkit.Error(t, err, nodes.ErrConfig, says)
 		require.ErrorContains(t, <-others[0].Ended, "must be the same")
 	}
 	o, others := startNodes(t, other, Options{}, 2, nil)
@@ -117,8 +117,7 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	<-others[1].Ended
 	err := learnOnce(t.Context(), m, nil)
 	require.Error(t, err)
-	require.ErrorIs(t, err, nodes.ErrFailed)
-	require.ErrorContains(t, err, "rank 2")
+	testkit.Error(t, err, nodes.ErrFailed, "rank 2")
 	require.Equal(t, before, partsOf(m).StateOf(t))
 	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "the group of ranks has ended")
 	for _, n := range []*vlmtest.Rank{others[0], others[2]} {
@@ -183,8 +182,7 @@ func TestOptionsOfNodesAreChecked(t *testing.T) {
 	} {
 		o.Backend = backend.Go
 		_, err := Open(t.Context(), dir, o)
-		require.ErrorIs(t, err, ErrOption)
-		require.ErrorContains(t, err, says)
+		testkit.Error(t, err, ErrOption, says)
 	}
 	m := openTiny(t, dir, Options{})
 	require.ErrorContains(t, m.Connect(t.Context()), "Nodes.Count is 1, must be at least 2")

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/safetensors"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/devicetest"
@@ -182,15 +183,12 @@ func TestDraftTokensAreChecked(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	for _, n := range []int{-1, 4} {
 		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, DraftTokens: n})
-		require.ErrorIs(t, err, ErrOption)
-		require.ErrorContains(t, err, fmt.Sprintf("DraftTokens is %d, must be in [0, 3]", n))
+		testkit.Error(t, err, ErrOption, fmt.Sprintf("DraftTokens is %d, must be in [0, 3]", n))
 	}
 	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, DraftTokens: 3})
-	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "DraftTokens is 3, must be 0 on go without the kernels for a CPU")
+	testkit.Error(t, err, ErrOption, "DraftTokens is 3, must be 0 on go without the kernels for a CPU")
 	_, err = Open(t.Context(), dir, Options{Backend: devicetest.Backend(), DraftTokens: 3, LoRA: &LoRA{Rank: 2, Alpha: 4}})
-	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "DraftTokens is 3, must be 0")
+	testkit.Error(t, err, ErrOption, "DraftTokens is 3, must be 0")
 	if m := openTiny(t, dir, Options{Backend: devicetest.Backend()}); fused.Registered() && m.Backend() == "xla:cpu" {
 		m = openTiny(t, dir, Options{Backend: devicetest.Backend(), DraftTokens: 3})
 		require.Contains(t, m.Gauges(), "tokens_per_pass")
@@ -204,12 +202,10 @@ func TestTokensPerCallAreChecked(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	for _, n := range []int{-1, 3, 16} {
 		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: n})
-		require.ErrorIs(t, err, ErrOption)
-		require.ErrorContains(t, err, fmt.Sprintf("TokensPerCall is %d, must be 0, 1, 2, 4 or 8", n))
+		testkit.Error(t, err, ErrOption, fmt.Sprintf("TokensPerCall is %d, must be 0, 1, 2, 4 or 8", n))
 	}
 	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: 2})
-	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "TokensPerCall is 2, must be 0 or 1 on backend go")
+	testkit.Error(t, err, ErrOption, "TokensPerCall is 2, must be 0 or 1 on backend go")
 	openTiny(t, dir, Options{TokensPerCall: 1})
 }
 
@@ -252,9 +248,7 @@ func TestNumbersOfDevicesAreChecked(t *testing.T) {
 		3: "must be 1, 2, 4 or 8", 16: "at most 8 devices are allowed", -2: "must be 1, 2, 4 or 8",
 	} {
 		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, Devices: n})
-		require.ErrorIs(t, err, ErrOption)
-		require.ErrorContains(t, err, fmt.Sprintf("Devices: bad number of devices: %d, ", n))
-		require.ErrorContains(t, err, says)
+		testkit.Error(t, err, ErrOption, fmt.Sprintf("Devices: bad number of devices: %d, ", n), says)
 	}
 	m := openTiny(t, dir, Options{Devices: AllDevices, PreferDevices: 4})
 	require.Len(t, m.devices, 1, "a CPU is one device unless more are asked for")
@@ -263,8 +257,7 @@ func TestNumbersOfDevicesAreChecked(t *testing.T) {
 
 func TestPartsForEachDeviceExcludeSameBytes(t *testing.T) {
 	_, err := Open(t.Context(), t.TempDir(), Options{Backend: backend.Go, SameBytes: true, PartPerDevice: true})
-	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "SameBytes and PartPerDevice exclude each other")
+	testkit.Error(t, err, ErrOption, "SameBytes and PartPerDevice exclude each other")
 }
 
 // A folder with a model is not overwritten, in particular that of the model itself.

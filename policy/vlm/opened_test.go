@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
@@ -61,8 +62,7 @@ func TestAResponseBeginsWithWhatTheTemplateOpens(t *testing.T) {
 	require.Equal(t, want, pieces, "supervised rows learn no second tag")
 	require.Equal(t, c.Text, m.Response(pieces[1].Tokens))
 	_, _, err = m.Encode([]policy.Message{asked, {Role: policy.Assistant, Text: "<answer>right</answer>"}})
-	require.ErrorIs(t, err, tokenizer.ErrText)
-	require.ErrorContains(t, err, "message 1: ")
+	testkit.Error(t, err, tokenizer.ErrText, "message 1: ")
 }
 
 // A message without a loss is shown as the template shows it, with or without its thought.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/vlmtest"
@@ -130,8 +131,7 @@ func TestResumeRefusesWhatCannotBeContinued(t *testing.T) {
 		"image 0: image 01020000 is miss": {Conversation: 2, Tokens: whole, Images: []policy.Image{{Hash: [32]byte{1, 2}}}},
 	} {
 		err := m.Resume(policy.Recorded{Conversation: 3, Tokens: []int32{5}}, r)
-		require.ErrorIs(t, err, policy.ErrResume, what)
-		require.ErrorContains(t, err, what)
+		testkit.Error(t, err, policy.ErrResume, what)
 	}
 	require.Empty(t, m.gen.Resumed, "none is resumed after an error")
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
@@ -42,8 +43,7 @@ func TestRoundedWeightsAreCounted(t *testing.T) {
 		}
 	}
 	_, err = Open(t.Context(), dir, Options{Backend: "go", BFloat16: true, RolloutDType: RolloutInt8})
-	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, `RolloutDType is "int8", must be "float32" with BFloat16`)
+	testkit.Error(t, err, ErrOption, `RolloutDType is "int8", must be "float32" with BFloat16`)
 	_, err = Open(t.Context(), dir, Options{Backend: "go", RolloutDType: "int4"})
 	require.ErrorContains(t, err, `RolloutDType is "int4", must be one of`)
 

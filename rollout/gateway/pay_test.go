@@ -91,8 +91,7 @@ func TestWhatCannotBeConcludedFails(t *testing.T) {
 	require.NoError(t, ts[0].Err)
 	require.Equal(t, rollout.EndContract, ts[1].End)
 	require.ErrorContains(t, ts[1].Err, "conclude panicked: oh")
-	require.ErrorIs(t, ts[2].Err, env.ErrOption)
-	require.ErrorContains(t, ts[2].Err, "option rewards")
+	testkit.Error(t, ts[2].Err, env.ErrOption, "option rewards")
 }
 
 // TestGatewaysAreSharedByEqualOptions: each token and host has its own, and a port only one of them.

@@ -44,8 +44,7 @@ func TestDamagedResultsAreRefused(t *testing.T) {
 	} {
 		testkit.Write(t, path, text)
 		_, err := credit.LoadMeasured(dir, k)
-		require.ErrorIs(t, err, credit.ErrFile, text)
-		require.ErrorContains(t, err, why, text)
+		testkit.Error(t, err, credit.ErrFile, why)
 	}
 	testkit.Write(t, path, good)
 	m, err := credit.LoadMeasured(dir, k)

@@ -334,8 +334,7 @@ func TestALocalModelHasTheProgramsOfTraining(t *testing.T) {
 		key + "engine=go " + key + "tokens_per_call=2": "tokens_per_call is 2, must be 0 or 1 with engine go",
 	} {
 		_, err := Load(path, append(strings.Fields(set), "run.backend=local"))
-		require.ErrorIs(t, err, config.ErrConfig, set)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, config.ErrConfig, want)
 	}
 	_, err = Load(path, []string{"backends.sglang.tokens_per_call=2", "backends.sglang.bfloat16=true"})
 	require.ErrorContains(t, err, `api is "openai", but bfloat16 is set, which only a local model has`)

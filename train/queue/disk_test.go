@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // TestADiskThatIsFullEndsTheRun: an embedded server that fails to write a result never writes
@@ -29,6 +31,5 @@ func TestADiskThatIsFullEndsTheRun(t *testing.T) {
 	require.Eventually(t, f.log.has("ritical write error"), patience, 10*time.Millisecond)
 	room()
 	<-f.done
-	require.ErrorIs(t, f.err, ErrServer)
-	require.ErrorContains(t, f.err, "resumed when its disk has room")
+	testkit.Error(t, f.err, ErrServer, "resumed when its disk has room")
 }

@@ -134,8 +134,7 @@ func TestATaskThatNoServerTakesEndsTheRun(t *testing.T) {
 	f.start(t)
 	select {
 	case <-f.done:
-		require.ErrorIs(t, f.err, ErrOption)
-		require.ErrorContains(t, f.err, "episode 3")
+		testkit.Error(t, f.err, ErrOption, "episode 3")
 	case <-time.After(patience):
 		t.Fatal("the trainer waits")
 	}

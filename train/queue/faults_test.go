@@ -307,8 +307,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		o.Run, o.Dir = "r", t.TempDir()
 		change(&o)
 		_, err := Open(t.Context(), o)
-		require.ErrorIs(t, err, ErrOption, name)
-		require.ErrorContains(t, err, name)
+		testkit.Error(t, err, ErrOption, name)
 		require.NotContains(t, err.Error(), "geheim")
 	}
 	o := DefaultWorkerOptions()
@@ -360,8 +359,7 @@ func TestAnEmbeddedServerThatStopsEndsTheRun(t *testing.T) {
 	f.deal(t)
 	require.NoError(t, f.q.server.Server.(interface{ DisableJetStream() error }).DisableJetStream())
 	<-f.done
-	require.ErrorIs(t, f.err, ErrServer)
-	require.ErrorContains(t, f.err, "resumed when its disk has room")
+	testkit.Error(t, f.err, ErrServer, "resumed when its disk has room")
 }
 
 // TestWhatTheServerLosesIsPlayedAgain: a server that starts again without its memory, and one
@@ -465,8 +463,7 @@ func TestAWorkerThatCannotOpenABatchEnds(t *testing.T) {
 	}
 	f.work(t, o)
 	<-f.done
-	require.ErrorIs(t, f.err, ErrFailed)
-	require.ErrorContains(t, f.err, "broken worker")
+	testkit.Error(t, f.err, ErrFailed, "broken worker")
 }
 
 // TestLargeResultsTravelAsObjects.

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/mask"
 	"vagen/rollout"
 )
@@ -115,8 +116,7 @@ func TestObjectsWithoutChunksAreRefusedAtOnce(t *testing.T) {
 		"empty": "0 of its 8 chunks are there", "none": "0 of its 0 chunks are there", "link": "it is a link",
 	} {
 		_, err := d.object(within, name, maxResult)
-		require.ErrorIs(t, err, errForged, name)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, errForged, want)
 	}
 	raw, err := d.object(t.Context(), "whole", maxResult)
 	require.NoError(t, err)

@@ -122,8 +122,7 @@ func TestAlarmsRingWhenAPolicyCollapses(t *testing.T) {
 		set(&c.Stability.Alarms)
 		tr, j := traintest.Trainer(t, c, traintest.Guesser(), nil)
 		err := tr.Run(t.Context())
-		require.ErrorIs(t, err, train.ErrCollapsed, metric)
-		require.ErrorContains(t, err, metric)
+		testkit.Error(t, err, train.ErrCollapsed, metric)
 		require.Equal(t, []string{"step 1", "step 2"}, j.Kinds(), metric)
 
 		var log bytes.Buffer

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
 	"vagen/internal/traintest"
 	"vagen/policy"
@@ -158,8 +159,7 @@ func TestStagesAreCheckedBeforeTheFirstBegins(t *testing.T) {
 		c := taughtRun(t, config.StageSFTThen)
 		change(&c)
 		_, err := Open(t.Context(), c, o)
-		require.ErrorIs(t, err, config.ErrConfig, want)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, config.ErrConfig, want)
 		require.NoFileExists(t, filepath.Join(o.Dir, "config.yaml"))
 	}
 	c := taughtRun(t, config.StageSFTThen)

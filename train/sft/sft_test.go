@@ -442,9 +442,7 @@ func TestBadRecordsAreNamed(t *testing.T) {
 		path := testkit.File(t, "bad.jsonl", chat+"\n"+record)
 		err := refused(t, path)
 		require.ErrorIs(t, err, config.ErrConfig, record)
-		require.ErrorIs(t, err, sft.ErrExample, record)
-		require.ErrorContains(t, err, path, record)
-		require.ErrorContains(t, err, want, record)
+		testkit.Error(t, err, sft.ErrExample, path, want)
 	}
 	c := lines(t,
 		`{"messages":[{"role":"user","content":[{"type":"image","image":"gone.png"}]},{"role":"assistant","content":"b"}]}`)

@@ -17,6 +17,7 @@ import (
 	"vagen/env/remote"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/internal/slots"
+	"vagen/internal/testkit"
 )
 
 // TestErrorsRepeatLittleOfARequest: names, values and ids are clipped, few of many faults are listed, and what JSON
@@ -135,8 +136,7 @@ func TestAnswersThatNobodyAskedForEndTheSession(t *testing.T) {
 	}
 	twice()
 	_, err := e.Step(t.Context(), left)
-	require.ErrorIs(t, err, env.ErrLost)
-	require.ErrorContains(t, err, "an answer without a request")
+	testkit.Error(t, err, env.ErrLost, "an answer without a request")
 	twice()
 	o, err := e.Reset(t.Context(), 0)
 	require.NoError(t, err)

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // picture is a smooth image with an odd size and detail in every channel.
@@ -184,8 +186,7 @@ func TestOneColourSurvivesAnyResize(t *testing.T) {
 
 func TestSmartSizeRefuses(t *testing.T) {
 	_, _, err := SmartSize(1, 201, 28, 1, 1000)
-	require.ErrorIs(t, err, ErrImage)
-	require.ErrorContains(t, err, "200 times")
+	testkit.Error(t, err, ErrImage, "200 times")
 	_, _, err = SmartSize(1, 200, 28, 1, 1<<20)
 	require.NoError(t, err)
 	for _, size := range [][2]int{{0, 5}, {5, 0}, {-1, 5}, {1 << 17, 1 << 17}} {
@@ -293,8 +294,7 @@ func TestLoadConfigRefuses(t *testing.T) {
 		`{"image_processor_type":"CLIPImageProcessor"}`: `"CLIPImageProcessor"`,
 	} {
 		_, err := LoadConfig(writeConfig(t, configFile, content))
-		require.ErrorIs(t, err, ErrUnsupported, content)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrUnsupported, want)
 	}
 	for content, want := range map[string]string{
 		`{"image_mean":[1,2]}`:                "image_mean has 2 numbers",
@@ -304,8 +304,7 @@ func TestLoadConfigRefuses(t *testing.T) {
 		`[`:                                   "unexpected end",
 	} {
 		_, err := LoadConfig(writeConfig(t, configFile, content))
-		require.ErrorIs(t, err, ErrConfig, content)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrConfig, want)
 	}
 }
 
@@ -331,8 +330,7 @@ func header(width, height uint32) []byte {
 
 func TestDecodeImageChecksTheHeaderFirst(t *testing.T) {
 	_, err := DecodeImage(bytes.NewReader(header(50000, 50000)), DefaultLimits())
-	require.ErrorIs(t, err, ErrImage)
-	require.ErrorContains(t, err, "50000 by 50000")
+	testkit.Error(t, err, ErrImage, "50000 by 50000")
 	limits := Limits{Bytes: 1 << 20, Side: 100, Pixels: 600}
 	for _, size := range [][2]int{{101, 1}, {1, 101}, {25, 25}} {
 		_, err := DecodeImage(bytes.NewReader(header(uint32(size[0]), uint32(size[1]))), limits)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // randomBPE has merges over a small alphabet, so that they compete.
@@ -103,8 +105,7 @@ func TestByteWithoutTokenIsAnError(t *testing.T) {
 	m := randomBPE(rand.New(rand.NewPCG(5, 6)))
 	m.bytes['q'] = -1
 	_, err := m.append(nil, "aq")
-	require.ErrorIs(t, err, ErrText)
-	require.ErrorContains(t, err, "0x71")
+	testkit.Error(t, err, ErrText, "0x71")
 }
 
 func TestCacheIsBoundedAndOwnsItsMemory(t *testing.T) {

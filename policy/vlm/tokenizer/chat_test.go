@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // withTemplate returns the Chat of a tiny tokenizer with another template.
@@ -117,8 +119,7 @@ func TestVariablesWithoutEffectAreRefused(t *testing.T) {
 		if err := tok.CheckVariables(vars); want == "" {
 			require.NoError(t, err)
 		} else {
-			require.ErrorIs(t, err, ErrUnsupported)
-			require.ErrorContains(t, err, want)
+			testkit.Error(t, err, ErrUnsupported, want)
 		}
 	}
 }
@@ -141,8 +142,7 @@ func TestTemplatesThatDoMoreAreRefusedWithWhatTheyDo(t *testing.T) {
 		`expected "userone<|im_end|>assist`: "{% for m in messages %}{{ m.role ~ m.content }}{% if messages|length > 3 %}!{% endif %}<|im_end|>{% endfor %}" + end,
 	} {
 		_, err := withTemplate(t, template, nil)
-		require.ErrorIs(t, err, ErrUnsupported, want)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrUnsupported, want)
 	}
 }
 
@@ -236,8 +236,7 @@ func TestRenderRefuses(t *testing.T) {
 		"text contains <|image_pad|>":                     {Text(RoleUser, "x<|image_pad|>")},
 	} {
 		_, err := c.Open(messages)
-		require.ErrorIs(t, err, ErrText, want)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrText, want)
 	}
 	split := Message{Role: RoleUser, Parts: []Part{{Text: "<|image"}, {Text: "_pad|>"}}}
 	_, err := c.Open([]Message{split})
@@ -254,8 +253,7 @@ func TestMarkedMessages(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Text(RoleUser, "plain"), m)
 	_, err = Marked(RoleUser, "<image>", "<image>", 2)
-	require.ErrorIs(t, err, ErrText)
-	require.ErrorContains(t, err, "1 marks")
+	testkit.Error(t, err, ErrText, "1 marks")
 	m, err = Marked(RoleUser, "", "<image>", 0)
 	require.NoError(t, err)
 	require.Equal(t, "", m.text(""))
@@ -273,8 +271,7 @@ func TestExpandImages(t *testing.T) {
 		"image 1 has 0 tokens":                {3, 0},
 	} {
 		_, err := tok.ExpandImages(nil, []int32{1, pad, 2, pad}, counts)
-		require.ErrorIs(t, err, ErrText)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrText, want)
 	}
 }
 
@@ -298,8 +295,7 @@ func TestTemplateIsFoundWhereTransformersLooks(t *testing.T) {
 		require.ErrorIs(t, err, ErrFormat, bad)
 	}
 	_, err := readConfig(files{jinjaFile: []byte("caf\xe9")})
-	require.ErrorIs(t, err, ErrFormat)
-	require.ErrorContains(t, err, "chat_template.jinja")
+	testkit.Error(t, err, ErrFormat, "chat_template.jinja")
 }
 
 // A template is refused or gives a Chat that can render.

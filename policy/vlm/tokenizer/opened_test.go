@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // Templates in the manner of reasoning models.
@@ -78,8 +80,7 @@ func TestWhatAModelWritesFollowsWhatTheTemplateOpens(t *testing.T) {
 	}
 	for _, response := range []string{"Up", "", "go</think>Up", "<answer>Up</answer><think>"} {
 		_, err := chat.Written(response)
-		require.ErrorIs(t, err, ErrText)
-		require.ErrorContains(t, err, `must begin with <think>, because the chat template begins every response with`)
+		testkit.Error(t, err, ErrText, `must begin with <think>, because the chat template begins every response with`)
 	}
 	got, err := chatOf(t, noThought).Written(" Up")
 	require.NoError(t, err)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // edited returns a tiny tokenizer whose tokenizer.json went through edit.
@@ -90,8 +92,7 @@ func TestFlagsOfAddedTokens(t *testing.T) {
 
 func TestEncodeRefusesInvalidUTF8(t *testing.T) {
 	_, err := tiny(t).Encode("abé\xff")
-	require.ErrorIs(t, err, ErrText)
-	require.ErrorContains(t, err, "byte 4")
+	testkit.Error(t, err, ErrText, "byte 4")
 }
 
 func TestAppendKeepsWhatIsThere(t *testing.T) {
@@ -165,8 +166,7 @@ func TestSettingsThatAreNotKnownAreNamed(t *testing.T) {
 		`decoder ""`:                      part("decoder", `null`),
 	} {
 		_, err := edited(t, nil, edit)
-		require.ErrorIs(t, err, ErrUnsupported, want)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrUnsupported, want)
 	}
 	_, err := edited(t, nil, func(file map[string]any) {
 		model("dropout", 0.5)(file)
@@ -209,8 +209,7 @@ func TestMalformedFilesAreNamed(t *testing.T) {
 		`token id 99999999`:                     add(`{"id":99999999,"content":"x y"}`),
 	} {
 		_, err := edited(t, nil, edit)
-		require.ErrorIs(t, err, ErrFormat, want)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrFormat, want)
 	}
 }
 
@@ -277,8 +276,7 @@ func TestSaveWritesWhatWasLoaded(t *testing.T) {
 	require.Equal(t, tok.tokens, again.tokens)
 	require.Error(t, tok.Save(filepath.Join(dir, "missing")))
 	_, err = Load(t.TempDir())
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "tokenizer.json")
+	testkit.Error(t, err, os.ErrNotExist, "tokenizer.json")
 }
 
 func TestConcurrentEncodingAgrees(t *testing.T) {

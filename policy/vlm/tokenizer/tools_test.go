@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // TestToolsAreShownAsByTheTemplate: calls, results in a row, and definitions. The expected
@@ -52,8 +54,7 @@ func TestToolsAreShownAsByTheTemplate(t *testing.T) {
 		`[{"name": "f", "arguments": [1]}]`: "arguments are [1], must be an object",
 	} {
 		_, err := c.ToolCalls("", json.RawMessage(calls))
-		require.ErrorIs(t, err, ErrText)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, ErrText, want)
 	}
 	c = chatOf(t, llama)
 	_, err := c.ToolCalls("first", json.RawMessage(`[{"name": "f"}]`))

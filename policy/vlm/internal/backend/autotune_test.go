@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy/vlm/internal/plugin"
 )
 
@@ -37,8 +38,7 @@ func TestKernelsAreLoadedIfTheFileExistsAndElseMeasured(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, []byte("abd"), 0o644))
 	_, err = o.kernelChoices()
-	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, o.AutotuneSHA256)
+	testkit.Error(t, err, ErrOption, o.AutotuneSHA256)
 	require.NoError(t, os.Remove(file))
 	_, err = o.kernelChoices()
 	require.ErrorContains(t, err, "does not exist")
@@ -69,9 +69,7 @@ func TestChoicesOfKernelsHoldForTheProcess(t *testing.T) {
 	}
 	for _, other := range []plugin.Choices{{}, {Load: "/d/other.txt"}} {
 		_, err := open(other)
-		require.ErrorIs(t, err, ErrOption)
-		require.ErrorContains(t, err, "chosen by "+other.String())
-		require.ErrorContains(t, err, "chosen by measuring into /d/.measuring-k.txt")
+		testkit.Error(t, err, ErrOption, "chosen by "+other.String(), "chosen by measuring into /d/.measuring-k.txt")
 	}
 	require.EqualValues(t, 1, opened.Load())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy/vlm/internal/device"
 )
 
@@ -85,8 +86,7 @@ func TestNamedBackendDoesNotFallBack(t *testing.T) {
 	for _, choice := range []string{"xla", "cuda"} {
 		var log strings.Builder
 		_, err := newEngines(openers).device(t.Context(), choice, logTo(&log))
-		require.ErrorIs(t, err, ErrUnavailable)
-		require.ErrorContains(t, err, choice)
+		testkit.Error(t, err, ErrUnavailable, choice)
 		require.Empty(t, log.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/go-xla/pjrt"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy/vlm/internal/plugin"
 )
 
@@ -29,9 +30,7 @@ func TestDamagedPluginIsAnErrorAlsoForAuto(t *testing.T) {
 				require.NoError(t, os.WriteFile(path, data, 0o755))
 				var log strings.Builder
 				_, err := newEngines(openers).device(t.Context(), choice, logTo(&log))
-				require.ErrorIs(t, err, plugin.ErrCorrupt)
-				require.ErrorContains(t, err, path)
-				require.ErrorContains(t, err, "delete the file and run again")
+				testkit.Error(t, err, plugin.ErrCorrupt, path, "delete the file and run again")
 				require.Empty(t, log.String())
 			})
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
@@ -91,8 +92,7 @@ func TestConversationsLongerThanTheContextAreErrors(t *testing.T) {
 	for range 20 {
 		c := played.Play(t, m, []policy.Prompt{p(1)}, o)[0]
 		if c.Err != nil {
-			require.ErrorIs(t, c.Err, policy.ErrNoRoom)
-			require.ErrorContains(t, c.Err, "the model allows 80")
+			testkit.Error(t, c.Err, policy.ErrNoRoom, "the model allows 80")
 			break
 		}
 		require.LessOrEqual(t, len(played[1].Tokens), 80)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/backend"
@@ -130,8 +131,7 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 			dir = Folder(t, model.Qwen25VL, Object{"tie_word_embeddings": false})
 		}
 		_, err := TryOpen(t.Context(), dir, Options{LoRA: &l})
-		require.ErrorIs(t, err, backend.ErrOption)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, backend.ErrOption, want)
 	}
 }
 
@@ -176,8 +176,7 @@ func TestFreezingThatFitsNothingIsRefused(t *testing.T) {
 		"q, k and v":       {"*.q_proj.weight"},
 	} {
 		_, err := TryOpen(t.Context(), dir, Options{Freeze: freeze})
-		require.ErrorIs(t, err, backend.ErrOption)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, backend.ErrOption, want)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/safetensors"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/device"
@@ -84,8 +85,7 @@ func TestSavingNeedsTheFilesOfAModel(t *testing.T) {
 		m := Open(t, dir, Options{})
 		require.NoError(t, os.Remove(filepath.Join(dir, name)))
 		err := m.Sets.Save(t.Context(), filepath.Join(t.TempDir(), "checkpoint"))
-		require.ErrorIs(t, err, fs.ErrNotExist)
-		require.ErrorContains(t, err, "vlm: save: open "+filepath.Join(dir, name))
+		testkit.Error(t, err, fs.ErrNotExist, "vlm: save: open "+filepath.Join(dir, name))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/safetensors"
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
@@ -40,8 +41,7 @@ func TestEveryEntryIsLookedAt(t *testing.T) {
 				y := slices.Clone(x)
 				y[i] = bad
 				err := net.CheckFinite("x", y)
-				require.ErrorIs(t, err, net.ErrNotFinite)
-				require.ErrorContains(t, err, fmt.Sprintf("x: entry %d is %s, must be finite", i, text))
+				testkit.Error(t, err, net.ErrNotFinite, fmt.Sprintf("x: entry %d is %s, must be finite", i, text))
 			}
 		}
 	}
@@ -53,8 +53,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 		dir := Folder(t, model.Qwen3, nil)
 		spoil(t, filepath.Join(dir, "model.safetensors"), name, 5, bad)
 		_, err := TryOpen(t.Context(), dir, Options{})
-		require.ErrorIs(t, err, net.ErrNotFinite)
-		require.ErrorContains(t, err, fmt.Sprintf("%s: entry 5 is %s, must be finite", name, text))
+		testkit.Error(t, err, net.ErrNotFinite, fmt.Sprintf("%s: entry 5 is %s, must be finite", name, text))
 	}
 	t.Run("of an adapter", func(t *testing.T) {
 		dir := Folder(t, model.Qwen3, nil)
@@ -66,8 +65,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 		require.NoError(t, r.Close())
 		spoil(t, path, name, 0, float32(math.NaN()))
 		_, err = TryOpen(t.Context(), dir, Options{Adapter: saved})
-		require.ErrorIs(t, err, net.ErrNotFinite)
-		require.ErrorContains(t, err, name)
+		testkit.Error(t, err, net.ErrNotFinite, name)
 	})
 	t.Run("of a checkpoint", func(t *testing.T) {
 		m := New(t, model.Qwen3, Options{})
@@ -84,8 +82,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 			spoil(t, filepath.Join(bad, path), name, 1, float32(math.Inf(1)))
 			err := m.Restore(t.Context(), bad)
 			require.ErrorIs(t, err, learn.ErrCheckpoint)
-			require.ErrorIs(t, err, net.ErrNotFinite)
-			require.ErrorContains(t, err, name+": entry 1 is +Inf, must be finite")
+			testkit.Error(t, err, net.ErrNotFinite, name+": entry 1 is +Inf, must be finite")
 			RequireSameFiles(t, now, m.Saved(t))
 		}
 	})
@@ -104,8 +101,6 @@ func TestScoresThatAreNotFiniteAreRefused(t *testing.T) {
 		}))
 		_, err := m.Score(t.Context(), &rows, want,
 			policy.ScoreRequest{LogProbs: what == "log-probs", Values: what == "values"}, 1)
-		require.ErrorIs(t, err, net.ErrNotFinite)
-		require.ErrorContains(t, err, "vlm: score: ")
-		require.ErrorContains(t, err, what+": entry ")
+		testkit.Error(t, err, net.ErrNotFinite, "vlm: score: ", what+": entry ")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm"
@@ -81,7 +82,6 @@ func TestCriticOnlyNeedsASeparateCritic(t *testing.T) {
 		b := playedBatch(t, m)
 		_, err := m.Update(t.Context(), b, policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1},
 			policy.DefaultOptimizer())
-		require.ErrorIs(t, err, backend.ErrOption)
-		require.ErrorContains(t, err, "CriticOnly needs a separate critic")
+		testkit.Error(t, err, backend.ErrOption, "CriticOnly needs a separate critic")
 	}
 }

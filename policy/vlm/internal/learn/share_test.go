@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
@@ -122,8 +123,7 @@ func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
 	fail := func(want string, is error, o Options) {
 		o.Critic, o.CriticPath = learn.SeparateCritic, critic
 		_, err := TryOpen(t.Context(), dir, o)
-		require.ErrorIs(t, err, is)
-		require.ErrorContains(t, err, want)
+		testkit.Error(t, err, is, want)
 	}
 	fail("the policy has none", backend.ErrOption, Options{})
 	fail("they must be the same", peft.ErrConfig, Options{LoRA: &LoRA{Rank: 3, Alpha: 7, Targets: Adapters().Targets}})
@@ -171,8 +171,7 @@ func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
 	dir := Folder(t, model.Qwen2, nil)
 	m := Open(t, dir, Options{LoRA: Adapters(), Critic: learn.SeparateCritic, CriticPath: copyFolder(t, dir)})
 	err := m.Sets.Tie(t.Context())
-	require.ErrorIs(t, err, backend.ErrOption)
-	require.ErrorContains(t, err, "are not the policy's")
+	testkit.Error(t, err, backend.ErrOption, "are not the policy's")
 }
 
 // A cancelled copy leaves adapters and memory unchanged.

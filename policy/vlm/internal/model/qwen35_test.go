@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // qwen35 is a config of Qwen3.5 with a vision tower.
@@ -82,8 +84,6 @@ func TestOtherFamiliesAreNotTakenForQwen35(t *testing.T) {
 	for _, other := range []string{"qwen3_5_moe", "qwen3_next", "internvl_chat", "internvl", "glm4v", "glm46v",
 		"glm4v_moe"} {
 		_, err := parse(t, with(qwen35(nil, nil), object{"model_type": other}))
-		require.ErrorIs(t, err, ErrConfig)
-		require.ErrorContains(t, err, `model_type "`+other+`"`)
-		require.ErrorContains(t, err, "supported are [qwen2_5_vl qwen3_vl")
+		testkit.Error(t, err, ErrConfig, `model_type "`+other+`"`, "supported are [qwen2_5_vl qwen3_vl")
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/policy/vlm/internal/mpi/mpitest"
 )
 
@@ -207,8 +208,7 @@ func TestRanksThatDifferAreRefused(t *testing.T) {
 // TestARankThatIsMissingIsNamed: it never joins.
 func TestARankThatIsMissingIsNamed(t *testing.T) {
 	_, err := Join(t.Context(), Config{World: mpitest.Worlds(2)[0], Timeout: 100 * time.Millisecond})
-	require.ErrorIs(t, err, ErrLost)
-	require.ErrorContains(t, err, "rank 1: it did nothing for 100ms")
+	testkit.Error(t, err, ErrLost, "rank 1: it did nothing for 100ms")
 }
 
 // TestWhatDoesNotFitIsRefused: sizes and kinds of frames.
@@ -233,7 +233,6 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 			send := func(ctx context.Context, l *Link) error { return l.SendFloats(ctx, []float32{1, 2}) }
 			return g.Broadcast(t.Context(), send, receive)
 		})
-		require.ErrorIs(t, errs[1], ErrProtocol)
-		require.ErrorContains(t, errs[1], says)
+		testkit.Error(t, errs[1], ErrProtocol, says)
 	}
 }

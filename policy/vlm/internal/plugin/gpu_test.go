@@ -6,6 +6,8 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // machineWith has a GPU and a driver that describes itself with text.
@@ -47,8 +49,7 @@ func TestTheStartOfAPluginExplainsItsFailure(t *testing.T) {
 		{machineWith(openDriver), full, "XLA_PYTHON_CLIENT_MEM_FRACTION"},
 	} {
 		err := c.m.explain(c.err)
-		require.ErrorIs(t, err, c.err)
-		require.ErrorContains(t, err, c.says)
+		testkit.Error(t, err, c.err, c.says)
 	}
 	require.NoError(t, machineWith("").explain(nil))
 }

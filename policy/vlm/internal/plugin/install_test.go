@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // serving is a source that has the library, and counts how often it is asked.
@@ -89,8 +91,7 @@ func TestDamagedPluginIsNeitherLoadedNorReplaced(t *testing.T) {
 	var asked atomic.Int32
 	path := write(t, filepath.Join(user, "pjrt_c_api_cpu_plugin.so"), good("x")[:150])
 	_, err := newTest(nil, serving(good("new"), &asked)).ensure(t.Context())
-	require.ErrorIs(t, err, ErrCorrupt)
-	require.ErrorContains(t, err, path)
+	testkit.Error(t, err, ErrCorrupt, path)
 	require.Zero(t, asked.Load())
 
 	require.NoError(t, os.Remove(path)) // as the error says
@@ -129,8 +130,7 @@ func TestEnvironmentForbidsInstalling(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorIs(t, err, ErrMissing)
-			require.ErrorContains(t, err, "$"+c.name)
+			testkit.Error(t, err, ErrMissing, "$"+c.name)
 			require.Zero(t, asked.Load())
 			require.NoDirExists(t, user)
 		})
@@ -144,8 +144,7 @@ func TestPlatformWithoutSourcesSaysSo(t *testing.T) {
 		require.Empty(t, list)
 	}
 	_, err := newTest(nil).ensure(t.Context())
-	require.ErrorIs(t, err, ErrMissing)
-	require.ErrorContains(t, err, "linux/amd64")
+	testkit.Error(t, err, ErrMissing, "linux/amd64")
 }
 
 func TestCancellingStopsAndLeavesNothing(t *testing.T) {
@@ -175,8 +174,7 @@ func TestInstallingHasALimit(t *testing.T) {
 	}})
 	s.timeout = time.Millisecond
 	_, err := s.ensure(t.Context())
-	require.ErrorIs(t, err, ErrMissing)
-	require.ErrorContains(t, err, "gave up after 1ms")
+	testkit.Error(t, err, ErrMissing, "gave up after 1ms")
 	require.Empty(t, names(t, user))
 }
 
@@ -206,7 +204,6 @@ func TestHomeThatCannotBeWrittenIsAReason(t *testing.T) {
 	write(t, filepath.Join(home, ".local"), []byte("a file where a folder should be"))
 	var never atomic.Int32
 	_, err := newTest(nil, serving(good("x"), &never)).ensure(t.Context())
-	require.ErrorIs(t, err, ErrMissing)
-	require.ErrorContains(t, err, filepath.Join(home, ".local"))
+	testkit.Error(t, err, ErrMissing, filepath.Join(home, ".local"))
 	require.Zero(t, never.Load())
 }

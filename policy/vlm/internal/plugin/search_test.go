@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func TestFindTakesTheFirstFolderOfTheSearchPath(t *testing.T) {
@@ -39,8 +41,7 @@ func TestFindIgnoresOtherKindsAndLinksToNowhere(t *testing.T) {
 	write(t, filepath.Join(dir, "pjrt_c_api_cpu_v1_plugin.so"), good("versioned"))
 	require.NoError(t, os.Symlink(filepath.Join(dir, "gone.so"), filepath.Join(dir, "pjrt_c_api_cpu_plugin.so")))
 	_, err := newTest(nil).find(t.Context())
-	require.ErrorIs(t, err, ErrMissing)
-	require.ErrorContains(t, err, dir)
+	testkit.Error(t, err, ErrMissing, dir)
 }
 
 func TestDefaultFoldersAreThoseOfGoXLA(t *testing.T) {

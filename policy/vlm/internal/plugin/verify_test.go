@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 func TestEveryTruncationIsSeenWithoutASidecar(t *testing.T) {
@@ -49,9 +51,7 @@ func TestForeignFilesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), "pjrt_c_api_cpu_plugin.so"), c.file)
 			_, err := verify(t.Context(), path, c.goos, c.goarch)
-			require.ErrorIs(t, err, ErrCorrupt)
-			require.ErrorContains(t, err, path)
-			require.ErrorContains(t, err, "delete the file and run again")
+			testkit.Error(t, err, ErrCorrupt, path, "delete the file and run again")
 		})
 	}
 	for goos, magic := range map[string]string{"darwin": "\xcf\xfa\xed\xfe", "windows": "MZ\x90\x00"} {
@@ -85,10 +85,7 @@ func TestSidecarDecides(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), "plugin.so"), c.file)
 			write(t, path+recordSuffix, []byte(c.sidecar))
 			_, err := verify(t.Context(), path, "linux", "amd64")
-			require.ErrorIs(t, err, ErrCorrupt)
-			require.ErrorContains(t, err, path)
-			require.ErrorContains(t, err, c.says)
-			require.ErrorContains(t, err, "run again")
+			testkit.Error(t, err, ErrCorrupt, path, c.says, "run again")
 		})
 	}
 	path := write(t, filepath.Join(t.TempDir(), "plugin.so"), data)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testkit"
 )
 
 // fakePip is a shell script in place of pip: it answers to --version and
@@ -95,8 +97,7 @@ func TestWheelsThatAreNotThePinnedOneAreRefused(t *testing.T) {
 			w := w
 			w.sha256 = c.sum
 			_, err := newTest(nil, source{"wheel", w.fetch}).ensure(t.Context())
-			require.ErrorIs(t, err, ErrMissing)
-			require.ErrorContains(t, err, c.says)
+			testkit.Error(t, err, ErrMissing, c.says)
 			require.Empty(t, names(t, user))
 			require.NoFileExists(t, filepath.Join(user, "..", "libpjrt.so"))
 		})
@@ -125,9 +126,7 @@ func TestFirstPipThatWorksIsUsed(t *testing.T) {
 		sandbox(t)
 		withPip(t, map[string]string{"python3": broken}, nil)
 		_, err := newTest(nil, source{"wheel", w.fetch}).ensure(t.Context())
-		require.ErrorIs(t, err, ErrMissing)
-		require.ErrorContains(t, err, "no working pip")
-		require.ErrorContains(t, err, "No module named pip")
+		testkit.Error(t, err, ErrMissing, "no working pip", "No module named pip")
 
 		withPip(t, nil, nil)
 		_, err = newTest(nil, source{"wheel", w.fetch}).ensure(t.Context())
@@ -169,8 +168,7 @@ func TestPluginThatTheSystemCannotLoadIsPassedOver(t *testing.T) {
 		"ldd": "#!/bin/sh\necho '\tlibc.so.6 => /lib/libc.so.6'\necho '\tlibstdc++.so.6 => not found'\n"},
 		map[string][]byte{name: file})
 	_, err := newTest(nil, source{"wheel", w.fetch}).ensure(t.Context())
-	require.ErrorIs(t, err, ErrMissing)
-	require.ErrorContains(t, err, "missing libraries or symbols on this system: libstdc++.so.6 => not found")
+	testkit.Error(t, err, ErrMissing, "missing libraries or symbols on this system: libstdc++.so.6 => not found")
 }
 
 func TestBundleOfWheelsBecomesOneFolder(t *testing.T) {
