@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -16,7 +17,6 @@ import (
 	. "vagen/policy/vlm/internal/modeltest"
 	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/nodes"
-	"vagen/policy/vlm/internal/opened"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -29,7 +29,7 @@ func lead(t testing.TB, dir string, o Options, count int) (*Model, []*Rank) {
 	leader := o
 	world, out := Ranks(t, count, func(ctx context.Context, w mpi.World) (map[string]string, error) {
 		theirs := o
-		opened.InWorld(&theirs, w)
+		inWorld(&theirs, w)
 		m, err := TryOpen(ctx, dir, theirs)
 		if err != nil {
 			return nil, err
@@ -40,8 +40,14 @@ func lead(t testing.TB, dir string, o Options, count int) (*Model, []*Rank) {
 		}
 		return Digests(m.Sets)
 	})
-	opened.InWorld(&leader, world)
+	inWorld(&leader, world)
 	return Open(t, dir, leader), out
+}
+
+// inWorld makes options those of one of several ranks.
+func inWorld(o *Options, w mpi.World) {
+	o.Nodes.Count = w.Size()
+	Field(&o.Nodes, "world").Set(reflect.ValueOf(w))
 }
 
 // pick returns some rows in another order, with the positions of their tokens.
