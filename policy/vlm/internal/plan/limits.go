@@ -31,22 +31,18 @@ type Probe struct {
 func Measure(ctx context.Context, d *device.Device, compute dtypes.DType, size Probe) (l Limits, err error) {
 	const width = 1 << 10
 	table := shapes.Make(dtypes.Float32, size.Numbers/width, width)
-	read, err := timeOf(ctx, d, size.AtLeast, table, func(x, last *Node) *Node {
-		return Add(ReduceSum(x, -1), MulScalar(last, 0.5))
-	}, shapes.Make(dtypes.Float32, size.Numbers/width))
+	sums := stepOf(d, func(x, last *Node) *Node { return Add(ReduceSum(x, -1), MulScalar(last, 0.5)) })
+	read, err := timeOf(ctx, d, size.AtLeast, sums, table, shapes.Make(dtypes.Float32, size.Numbers/width))
 	if err != nil {
 		return l, err
 	}
-	copied, err := timeOf(ctx, d, size.AtLeast, shapes.Make(dtypes.Float32, 1, 1), func(x, last *Node) *Node {
-		return Mul(last, BroadcastToShape(x, last.Shape()))
-	}, table)
+	scaled := stepOf(d, func(x, last *Node) *Node { return Mul(last, BroadcastToShape(x, last.Shape())) })
+	copied, err := timeOf(ctx, d, size.AtLeast, scaled, shapes.Make(dtypes.Float32, 1, 1), table)
 	if err != nil {
 		return l, err
 	}
 	square := shapes.Make(compute, size.Side, size.Side)
-	product, err := timeOf(ctx, d, size.AtLeast, square, func(x, last *Node) *Node {
-		return DotGeneral(last, []int{1}, nil, x, []int{1}, nil) // both are read along their rows, as weights are
-	}, square)
+	product, err := timeOf(ctx, d, size.AtLeast, productOf(d), square, square)
 	if err != nil {
 		return l, err
 	}
@@ -56,11 +52,23 @@ func Measure(ctx context.Context, d *device.Device, compute dtypes.DType, size P
 	return l, nil
 }
 
+// stepOf is the program that computes an array from x and its own last result, with the kernels for its products that
+// the model's programs have.
+func stepOf(d *device.Device, f func(x, last *Node) *Node) *device.Program {
+	return d.Fused("limit", func(in []*Node) ([]*Node, []device.Kernel) { return []*Node{f(in[0], in[1])}, nil })
+}
+
+// productOf multiplies matrices, which are both read along their rows, as weights are.
+func productOf(d *device.Device) *device.Program {
+	return stepOf(d, func(x, last *Node) *Node { return DotGeneral(last, []int{1}, nil, x, []int{1}, nil) })
+}
+
 // timeOf returns the time of a program that computes an array from a constant one, x, and its own last
 // result: the shortest of three measurements. Each result depends on the one before, so that the
 // device cannot run them at the same time.
-func timeOf(ctx context.Context, d *device.Device, atLeast time.Duration, x shapes.Shape, f func(x, last *Node) *Node,
-	result shapes.Shape) (time.Duration, error) {
+func timeOf(
+	ctx context.Context, d *device.Device, atLeast time.Duration, step *device.Program, x, result shapes.Shape,
+) (time.Duration, error) {
 	s := &net.Scope{Dev: d}
 	defer s.Free()
 	start := net.Upload(s, []float32{0})
@@ -81,7 +89,6 @@ func timeOf(ctx context.Context, d *device.Device, atLeast time.Duration, x shap
 		return 0, err
 	}
 	s.Own(arrays...)
-	step := d.Program("limit", func(in []*Node) []*Node { return []*Node{f(in[0], in[1])} })
 	one := d.Program("limit read", func(in []*Node) []*Node {
 		x := Reshape(in[0], in[0].Shape().Size())
 		return []*Node{ConvertDType(Slice(x, AxisRange(0, 1)), dtypes.Float32)}
