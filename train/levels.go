@@ -28,7 +28,7 @@ type Levels struct {
 
 	dropped bool // dropOverlong has run
 
-	mixture *mixture // of train; nil without weights
+	mixture *mixture // of train
 
 	mu     sync.Mutex
 	orders map[[2]int][]int // of train, by entry and epoch; entry -1 without weights

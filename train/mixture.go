@@ -9,17 +9,17 @@ import (
 	"vagen/internal/rng"
 )
 
-// mixture divides the start states of files among their entries by the entries' weights.
+// mixture divides the start states of files among their entries by the entries' weights. Without weights, all are
+// those of one entry.
 type mixture struct {
 	of      []int     // entry of each start state, parallel to Levels.train
-	shares  []float64 // of the first entry, of the first two, ...
+	shares  []float64 // of the first entry, of the first two, ...; nil without weights
 	members [][]int64 // start states of each entry
 
 	mu     sync.Mutex
 	before [][]int // by step: how many start states of each entry the steps before it have
 }
 
-// newMixture returns nil for files without weights.
 func newMixture(lines []dataset.Episode) (*mixture, error) {
 	m := &mixture{of: make([]int, len(lines))}
 	with, without, total := "", "", 0.0
@@ -31,12 +31,9 @@ func newMixture(lines []dataset.Episode) (*mixture, error) {
 			total += e.Weight
 			m.shares = append(m.shares, total)
 		}
-		m.of[i] = len(m.shares) - 1
+		m.of[i] = max(0, len(m.shares)-1)
 	}
-	switch {
-	case with == "":
-		return nil, nil
-	case without != "":
+	if with != "" && without != "" {
 		return nil, fmt.Errorf("weight is set for an entry of %s, but not for one of %s, must be set for all or none", with,
 			without)
 	}
@@ -48,12 +45,12 @@ func newMixture(lines []dataset.Episode) (*mixture, error) {
 
 // group lists the start states of each entry.
 func (m *mixture) group() error {
-	m.members, m.before = make([][]int64, len(m.shares)), nil
+	m.members, m.before = make([][]int64, max(1, len(m.shares))), nil
 	for i, e := range m.of {
 		m.members[e] = append(m.members[e], int64(i))
 	}
 	for e, of := range m.members {
-		if len(of) == 0 {
+		if len(of) == 0 && m.shares != nil {
 			return fmt.Errorf("no episode of the entry with number %d and a weight is left", e)
 		}
 	}

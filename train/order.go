@@ -37,7 +37,7 @@ func (l *Levels) number(step, group int) int64 {
 		}
 		return level
 	}
-	if m := l.mixture; m != nil {
+	if m := l.mixture; m.shares != nil {
 		entry, nth := m.at(c.Run.Seed, step, group, batch)
 		of := m.members[entry]
 		return of[l.orderOf(entry, nth/len(of), len(of))[nth%len(of)]]
@@ -55,11 +55,7 @@ func (l *Levels) orderOf(entry, epoch, n int) []int {
 	defer l.mu.Unlock()
 	key := [2]int{entry, epoch}
 	if l.orders[key] == nil {
-		most := config.MaxStaleness
-		if l.mixture != nil {
-			most *= len(l.mixture.members)
-		}
-		if l.orders == nil || len(l.orders) > most {
+		if l.orders == nil || len(l.orders) > config.MaxStaleness*len(l.mixture.members) {
 			l.orders = map[[2]int][]int{}
 		}
 		ids := []uint64{uint64(epoch)}

@@ -32,7 +32,7 @@ func (d *draws) number(step, group int) (n int64, drawn bool) {
 	if share, u := r.Float64(), r.Float64(); share < c.Data.Pools.Share {
 		d.once.Do(d.prepare)
 		entry := 0
-		if l.mixture != nil {
+		if len(l.train) > 0 {
 			entry = l.mixture.of[n]
 		}
 		if i, ok := d.tables[entry].Draw(u); ok {
@@ -45,15 +45,9 @@ func (d *draws) number(step, group int) (n int64, drawn bool) {
 // prepare makes the tables.
 func (d *draws) prepare() {
 	l := d.levels
-	switch {
-	case len(l.train) == 0:
+	if len(l.train) == 0 {
 		d.members = [][]int64{slices.Sorted(maps.Keys(d.solved))}
-	case l.mixture == nil:
-		d.members = [][]int64{make([]int64, len(l.train))}
-		for i := range l.train {
-			d.members[0][i] = int64(i)
-		}
-	default:
+	} else {
 		d.members = l.mixture.members
 	}
 	for _, of := range d.members {
