@@ -1,9 +1,10 @@
 // Package retry has the rule for the delay before a request is repeated: it grows
 // exponentially with jitter from a seed, and is at least what the server asks for in the
-// header Retry-After. clock.Wait waits for it, at most until the caller's deadline.
+// header Retry-After. The wait ends at the caller's deadline.
 package retry
 
 import (
+	"context"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"vagen/internal/clock"
 )
 
 // Longest is the longest delay that a server may ask for. A request that it does not want to
@@ -69,6 +72,12 @@ func (p *Pauses) Next(after time.Duration) (delay time.Duration, again bool) {
 	delay = p.backoff.Delay(p.retries, p.u())
 	p.retries++
 	return Honour(delay, after)
+}
+
+// Wait waits for the next delay or until ctx ends, and returns the cause if ctx has ended.
+func (p *Pauses) Wait(ctx context.Context) error {
+	delay, _ := p.Next(0)
+	return clock.Wait(ctx, delay)
 }
 
 // Reset begins anew with retry 0.

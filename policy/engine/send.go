@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"vagen/internal/clock"
 	"vagen/internal/retry"
 )
 
@@ -43,14 +42,13 @@ func (f *Fleet) send(ctx context.Context, r *request, preferred *server, key uin
 		if stale(err) && outdated < staleAttempts*f.opts.Attempts {
 			outdated++
 		}
-		wait, _ := pauses.Next(0) // the server itself rests as long as it asks
 		if attempt-outdated >= f.opts.Attempts || afterOf(err) > retry.Longest {
 			f.count.lost.Add(1)
 			return nil, nil, fmt.Errorf("engine: no response after %d attempts: %w", attempt, err)
 		}
 		f.log.Debug("request failed, retrying", "server", s.base, "attempt", attempt, "of", f.opts.Attempts, "err", err)
 		avoid = s
-		if err := clock.Wait(ctx, wait); err != nil {
+		if err := pauses.Wait(ctx); err != nil { // the server itself rests as long as it asks
 			return nil, nil, err
 		}
 	}

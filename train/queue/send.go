@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"vagen/internal/clock"
 	"vagen/internal/pace"
 	"vagen/internal/retry"
 	"vagen/rollout"
@@ -96,8 +95,7 @@ func (w *worker) deliver(ctx context.Context, group []outcome) {
 			w.opts.log().Warn("the server takes no results, trying again", "results", len(group), "err", err)
 			w.nc.Publish(w.names.troubleOf(group[0].task.Batch), []byte(shorten(err.Error()))) // may be lost
 		}
-		delay, _ := pauses.Next(0)
-		clock.Wait(ctx, delay)
+		pauses.Wait(ctx)
 	}
 }
 
