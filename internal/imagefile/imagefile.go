@@ -51,8 +51,22 @@ func Size(raw []byte) (width, height int, err error) {
 	return c.Width, c.Height, err
 }
 
-// Decode decodes a file. It allocates memory for as many pixels as Size returns, which the
-// caller checks first.
+// Check returns the number of pixels of a file. One whose header says that a side has none or more than maxSide, or that
+// there are more than maxPixels, is an error.
+func Check(raw []byte, maxSide, maxPixels int) (pixels int, err error) {
+	width, height, err := Size(raw)
+	if err != nil {
+		return 0, err
+	}
+	if min(width, height) < 1 || max(width, height) > maxSide || width > maxPixels/height {
+		return 0, fmt.Errorf("the image has %d by %d pixels, must have sides from 1 to %d and at most %d pixels", width,
+			height, maxSide, maxPixels)
+	}
+	return width * height, nil
+}
+
+// Decode decodes a file. It allocates memory for as many pixels as Check or Size returns, which the
+// caller asks first.
 func Decode(raw []byte) (image.Image, error) {
 	switch FormatOf(raw) {
 	case PNG:
@@ -70,7 +84,7 @@ func Decode(raw []byte) (image.Image, error) {
 }
 
 func unknown(raw []byte) error {
-	return fmt.Errorf("unknown format: the file begins with %q", raw[:min(len(raw), 8)])
+	return fmt.Errorf("unknown format: the file begins with %q, must be PNG, JPEG or GIF", raw[:min(len(raw), 8)])
 }
 
 // decodeGIF returns the first frame at its place on the canvas. The rest of the canvas is

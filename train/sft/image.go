@@ -109,14 +109,8 @@ func fromBytes(raw []byte) (picture, error) {
 
 // checkSize reads the size of an image in the header of its file.
 func checkSize(raw []byte) error {
-	width, height, err := imagefile.Size(raw)
-	if err != nil {
-		return fmt.Errorf("%d bytes are not an image in PNG, JPEG or GIF: %w", len(raw), err)
-	}
-	if width < 1 || height < 1 || width > maxPixels/height {
-		return fmt.Errorf("the image has %d by %d pixels, must have from 1 to %d", width, height, maxPixels)
-	}
-	return nil
+	_, err := imagefile.Check(raw, maxPixels, maxPixels)
+	return err
 }
 
 func decode(raw []byte) (image.Image, error) {

@@ -37,15 +37,10 @@ func DecodeImage(r io.Reader, limits Limits) (image.Image, error) {
 	if f != imagefile.PNG && f != imagefile.JPEG {
 		return nil, fmt.Errorf("processor: %w: begins with %q, must be PNG or JPEG", ErrImage, raw[:min(len(raw), 8)])
 	}
-	width, height, err := imagefile.Size(raw)
-	if err != nil {
-		return nil, fmt.Errorf("processor: %w: %s: %w", ErrImage, f, err)
+	var img image.Image
+	if _, err = imagefile.Check(raw, limits.Side, limits.Pixels); err == nil {
+		img, err = imagefile.Decode(raw)
 	}
-	if width < 1 || height < 1 || width > limits.Side || height > limits.Side || width > limits.Pixels/height {
-		return nil, fmt.Errorf("processor: %w: %s of %d by %d pixels, allowed sides 1 to %d and %d pixels",
-			ErrImage, f, width, height, limits.Side, limits.Pixels)
-	}
-	img, err := imagefile.Decode(raw)
 	if err != nil {
 		return nil, fmt.Errorf("processor: %w: %s: %w", ErrImage, f, err)
 	}

@@ -334,7 +334,7 @@ func TestDecodeImageChecksTheHeaderFirst(t *testing.T) {
 	limits := Limits{Bytes: 1 << 20, Side: 100, Pixels: 600}
 	for _, size := range [][2]int{{101, 1}, {1, 101}, {25, 25}} {
 		_, err := DecodeImage(bytes.NewReader(header(uint32(size[0]), uint32(size[1]))), limits)
-		require.ErrorContains(t, err, "allowed sides 1 to 100 and 600 pixels", "%v", size)
+		require.ErrorContains(t, err, "must have sides from 1 to 100 and at most 600 pixels", "%v", size)
 	}
 }
 
