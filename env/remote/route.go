@@ -152,7 +152,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 	}
 	raw, free, err := s.bodies.ReadBody(w, r, s.o.Limits.Body, s.o.ReadTimeout)
 	if err != nil {
-		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			s.metrics.refused("size")
 			return detail(http.StatusRequestEntityTooLarge,
 				fmt.Sprintf("the body is longer than the limit of %d bytes", tooLong.Limit)), nil

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"vagen/internal/clock"
 )
 
 // ErrStalled is wrapped by errors about a request that transferred no bytes for too long.
@@ -16,7 +18,9 @@ var ErrStalled = errors.New("the transfer made no progress")
 // and in the time progress from then on, until its body is closed.
 func Watched(c *http.Client, r *http.Request, answer, progress time.Duration) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
-	w := &watch{ctx: ctx, cancel: cancel, timer: time.AfterFunc(answer, func() { cancel(ErrStalled) })}
+	w := &watch{ctx: ctx, cancel: cancel}
+	w.limit.End = func() { cancel(ErrStalled) }
+	w.limit.Set(answer)
 	r = r.WithContext(ctx)
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = watched{r.Body, w, answer}
@@ -35,7 +39,7 @@ func Watched(c *http.Client, r *http.Request, answer, progress time.Duration) (*
 		w.stop()
 		return nil, err
 	}
-	w.timer.Reset(progress)
+	w.limit.Set(progress)
 	resp.Body = received{watched{resp.Body, w, progress}}
 	return resp, nil
 }
@@ -44,11 +48,11 @@ func Watched(c *http.Client, r *http.Request, answer, progress time.Duration) (*
 type watch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	timer  *time.Timer
+	limit  clock.Limit
 }
 
 func (w *watch) stop() {
-	w.timer.Stop()
+	w.limit.Free()
 	w.cancel(nil)
 }
 
@@ -64,12 +68,12 @@ func (w *watch) cause(err error) error {
 type watched struct {
 	io.ReadCloser
 	*watch
-	limit time.Duration // until the next bytes
+	until time.Duration // the next bytes
 }
 
 func (b watched) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.timer.Reset(b.limit)
+	b.limit.Set(b.until)
 	return n, b.cause(err)
 }
 

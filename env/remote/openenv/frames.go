@@ -8,6 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"vagen/internal/clock"
 	"vagen/internal/slots"
 )
 
@@ -45,7 +46,7 @@ type frameReader struct {
 	conn    *websocket.Conn
 	buffers [2]bytes.Buffer // one is being filled while the frame in the other is used
 	n       int             // frames read
-	late    *timeLimit      // of using the last frame
+	late    *clock.Limit    // of using the last frame
 	reading bool            // the time limit late has passed, and the next frame is being read
 	ahead   chan incoming   // of that read
 	begin   io.LimitedReader
@@ -55,7 +56,7 @@ type frameReader struct {
 // readFrames returns a reader. A nil large reads large frames as others.
 func readFrames(conn *websocket.Conn, l *large) *frameReader {
 	r := &frameReader{conn: conn, large: l, ahead: make(chan incoming, 1)}
-	r.late = &timeLimit{end: func() {
+	r.late = &clock.Limit{End: func() {
 		r.reading = true
 		go func() { r.ahead <- r.read() }()
 	}}
@@ -64,19 +65,19 @@ func readFrames(conn *websocket.Conn, l *large) *frameReader {
 
 // next waits for the next frame. Closing the connection ends it.
 func (r *frameReader) next() (in incoming) {
-	r.late.clear()
+	r.late.Clear()
 	if r.reading {
 		in, r.reading = <-r.ahead, false
 	} else {
 		in = r.read()
 	}
-	r.late.set(readAhead)
+	r.late.Set(readAhead)
 	return in
 }
 
 // early reports whether a frame has arrived before it was asked for. It can only be known of one that was read ahead.
 func (r *frameReader) early() bool {
-	r.late.clear()
+	r.late.Clear()
 	if !r.reading || len(r.ahead) == 0 {
 		return false
 	}
@@ -87,7 +88,7 @@ func (r *frameReader) early() bool {
 
 // close closes the connection and waits until nothing reads. It must be called once, not during next.
 func (r *frameReader) close() {
-	r.late.free()
+	r.late.Free()
 	_ = r.conn.CloseNow() // it may be closed already
 	if r.reading {
 		(<-r.ahead).done()

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
+
+	"vagen/internal/origin"
 )
 
 // route sets the routes.
@@ -42,7 +43,7 @@ func (s *Server) route() {
 		handle("GET", path, always(http.StatusOK, v))
 	}
 	handle("GET", "/openenv.yaml", func(w http.ResponseWriter, _ *http.Request) {
-		s.begin(w, http.StatusOK, "application/yaml")
+		origin.Begin(w, http.StatusOK, "application/yaml", s.o.WriteTimeout)
 		fmt.Fprintf(w, manifest, s.hosted.Name)
 	})
 	handle("POST", "/mcp", s.posted(func(v any, err error) (int, any) { return http.StatusOK, answerMCP(v, err) }))
@@ -79,15 +80,8 @@ validation:
     tags: [%[1]q]
 `
 
-// begin begins an answer. A client that does not read must not keep the connection open.
-func (s *Server) begin(w http.ResponseWriter, status int, kind string) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
-	w.Header().Set("Content-Type", kind)
-	w.WriteHeader(status)
-}
-
 func (s *Server) reply(w http.ResponseWriter, status int, v any) {
-	s.begin(w, status, "application/json")
+	origin.Begin(w, status, "application/json", s.o.WriteTimeout)
 	if err := json.NewEncoder(w).Encode(v); err != nil {
 		s.log.Debug("response not sent", "err", err)
 	}
@@ -103,7 +97,7 @@ type refusal struct {
 func (s *Server) posted(f func(v any, err error) (status int, answer any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		raw, leave, err := s.bodies.ReadBody(w, r, s.o.Limits.Body, s.o.ReadTimeout)
-		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			why := fmt.Sprintf("the body is longer than the limit of %d bytes", tooLong.Limit)
 			s.reply(w, http.StatusRequestEntityTooLarge, refusal{why})
 			return
@@ -150,8 +144,7 @@ func (s *Server) once(bad []problem, f func(*session) (any, error)) (int, any) {
 		return http.StatusServiceUnavailable, refusal{refused.Message}
 	}
 	defer s.release()
-	one := &session{s: s}
-	one.limits()
+	one := s.session(nil)
 	defer one.free()
 	var err error
 	var v any

@@ -147,15 +147,14 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	defer c.CloseNow() // after Close it does nothing
 	c.SetReadLimit(s.o.Limits.Body)
-	one := &session{s: s, conn: c}
+	one := s.session(c)
 	var refused *fault
 	if id := r.URL.Query().Get("session_id"); id != "" { // of openenv/session/create, which is not served
 		refused = &fault{Code: sessionError, Message: "Unknown session_id: " + clip(id)}
 	} else if refused = s.reserve(); refused == nil {
 		defer s.release()
 	}
-	one.limits()
-	defer one.free()
+	defer one.free() // before release
 	if refused != nil {
 		s.log.Warn("session refused", "from", r.RemoteAddr, "code", refused.Code)
 		one.refuse(refused)

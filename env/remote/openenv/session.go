@@ -12,6 +12,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote/internal/wire"
+	"vagen/internal/clock"
 	"vagen/internal/jsontext"
 	"vagen/internal/rng"
 )
@@ -36,7 +37,7 @@ type session struct {
 // end calls cut while busy is set.
 type limited struct {
 	context.Context
-	timeLimit
+	clock.Limit
 	cancel context.CancelFunc
 	busy   atomic.Bool
 }
@@ -44,7 +45,7 @@ type limited struct {
 func newLimited(parent context.Context, cut func()) *limited {
 	l := new(limited)
 	l.Context, l.cancel = context.WithCancel(parent)
-	l.end = l.cancel
+	l.End = l.cancel
 	context.AfterFunc(l.Context, func() {
 		if l.busy.Load() {
 			cut()
@@ -54,14 +55,16 @@ func newLimited(parent context.Context, cut func()) *limited {
 }
 
 func (l *limited) free() {
-	l.timeLimit.free()
+	l.Free()
 	l.cancel()
 }
 
-// limits prepares the contexts.
-func (one *session) limits() {
-	one.idle = newLimited(one.s.idle, one.close)
+// session returns a session of a connection, or over HTTP of nil.
+func (s *Server) session(conn *websocket.Conn) *session {
+	one := &session{s: s, conn: conn}
+	one.idle = newLimited(s.idle, one.close)
 	one.limitCalls()
+	return one
 }
 
 // limitCalls prepares the context of calls and of writing.
@@ -92,7 +95,7 @@ func (one *session) loop() {
 	defer one.close()
 	for {
 		if limit := one.s.o.SessionTimeout; limit > 0 {
-			one.idle.set(limit)
+			one.idle.Set(limit)
 		}
 		in := one.receive()
 		if in.err != nil {
@@ -100,7 +103,7 @@ func (one *session) loop() {
 			one.s.log.Debug("session ended", "err", in.err)
 			return
 		}
-		one.idle.clear()
+		one.idle.Clear()
 		if in.kind != websocket.MessageText { // as in 0.10.0, it ends the session
 			in.done()
 			return
@@ -150,8 +153,8 @@ func (one *session) send(f *frame) bool {
 		one.s.log.Error("answer not encoded", "err", err)
 		return false
 	}
-	one.call.set(one.s.o.WriteTimeout)
-	defer one.call.clear()
+	one.call.Set(one.s.o.WriteTimeout)
+	defer one.call.Clear()
 	one.call.busy.Store(true)
 	defer one.call.busy.Store(false)
 	if err = one.call.Err(); err == nil { // it has not ended before busy was set
@@ -227,8 +230,8 @@ func (one *session) step(response string) (*observed, error) {
 
 // guarded makes a call of the environment with its time limit; a panic is an error.
 func guarded[T any](one *session, f func() (T, error)) (v T, err error) {
-	one.call.set(one.s.o.CallTimeout)
-	defer one.call.clear()
+	one.call.Set(one.s.o.CallTimeout)
+	defer one.call.Clear()
 	defer func() {
 		if p := recover(); p != nil {
 			one.s.log.Error("environment panicked", "panic", p, "stack", string(debug.Stack()))

@@ -1,15 +1,15 @@
-package openenv
+package clock
 
 import (
 	"sync"
 	"time"
 )
 
-// timeLimit calls end when a time limit that was set passes before it is cleared. Setting and clearing change
+// Limit calls End when a time limit that was set passes before it is cleared. Setting and clearing change
 // the runtime's timer only if it would ring too late, because a change wakes a thread that waits for the network,
 // which takes longer than a request. A timer that rings too early is set again.
-type timeLimit struct {
-	end func()
+type Limit struct {
+	End func()
 
 	mu     sync.Mutex
 	timer  *time.Timer
@@ -17,7 +17,8 @@ type timeLimit struct {
 	rings  time.Time // when the timer rings; zero if it is not running
 }
 
-func (l *timeLimit) set(limit time.Duration) {
+// Set sets the limit, or changes it.
+func (l *Limit) Set(limit time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.passes = time.Now().Add(limit)
@@ -26,7 +27,7 @@ func (l *timeLimit) set(limit time.Duration) {
 	}
 }
 
-func (l *timeLimit) ringAfter(d time.Duration) {
+func (l *Limit) ringAfter(d time.Duration) {
 	l.rings = l.passes
 	if l.timer == nil {
 		l.timer = time.AfterFunc(d, l.ring)
@@ -35,13 +36,14 @@ func (l *timeLimit) ringAfter(d time.Duration) {
 	}
 }
 
-func (l *timeLimit) clear() {
+// Clear removes the limit.
+func (l *Limit) Clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.passes = time.Time{}
 }
 
-func (l *timeLimit) ring() {
+func (l *Limit) ring() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rings = time.Time{}
@@ -52,11 +54,11 @@ func (l *timeLimit) ring() {
 		l.ringAfter(left)
 		return
 	}
-	l.end()
+	l.End()
 }
 
-// free stops the timer.
-func (l *timeLimit) free() {
+// Free removes the limit and stops the timer.
+func (l *Limit) Free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.passes = time.Time{}
