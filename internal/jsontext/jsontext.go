@@ -73,6 +73,12 @@ func Append(dst []byte, v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
+// Quote returns a text in JSON.
+func Quote(text string) string {
+	out, _ := Append(nil, text) // a text cannot fail
+	return string(out)
+}
+
 // Write writes a value as indented JSON with a line end, without escapes of <, > and &.
 func Write(w io.Writer, v any) error {
 	e := json.NewEncoder(w)

@@ -1,6 +1,7 @@
 package jsontext
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,12 +20,30 @@ func Tree[T any](text string, number func(json.Number) (any, error)) (out T, err
 		}
 		return out, err
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return out, errors.New("there is text after the JSON value")
+	if err := end(d); err != nil {
+		return out, err
 	}
 	v, err := typed(out, number)
 	out, _ = v.(T)
 	return out, err
+}
+
+// end returns an error if a value is not the last one.
+func end(d *json.Decoder) error {
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("there is text after the JSON value")
+	}
+	return nil
+}
+
+// Strict decodes one JSON value without unknown fields.
+func Strict(raw []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	return end(d)
 }
 
 // Whole is a number for Tree: whole numbers are uint64, or int64 when they are negative, as YAML does; others float64.
@@ -67,4 +86,28 @@ func typed(v any, number func(json.Number) (any, error)) (any, error) {
 		return number(v)
 	}
 	return v, nil
+}
+
+// Object returns the fields of an object, none of other values.
+func Object(v any) map[string]any {
+	o, _ := v.(map[string]any)
+	return o
+}
+
+// List returns the elements of a list, none of other values.
+func List(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
+// Shown returns a string as it is and any other value as JSON.
+func Shown(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	out, err := Append(nil, v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(out)
 }

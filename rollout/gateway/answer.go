@@ -68,8 +68,8 @@ var (
 
 // readCall reads a call. The arguments are the text that the policy wrote, also if it is no JSON.
 func readCall(body, tools string) (call dialect.Call, ok bool) {
-	if name, parameters, ok := cutTag(body, functionOpen); ok {
-		return dialect.Call{Name: name, Arguments: readParameters(parameters, parameterTypes(tools, name))}, name != ""
+	if name, values, ok := cutTag(body, functionOpen); ok {
+		return dialect.Call{Name: name, Arguments: readParameters(values, parameters(tools, name))}, name != ""
 	}
 	if json.Unmarshal([]byte(body), &call) == nil {
 		return call, call.Name != ""

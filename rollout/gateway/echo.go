@@ -1,15 +1,13 @@
 package gateway
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
-	"text/scanner"
 
 	"vagen/internal/jsontext"
+	"vagen/internal/pytext"
 	"vagen/rollout/gateway/internal/dialect"
 )
 
@@ -111,41 +109,8 @@ const writtenCalls = "Calling tools:\n"
 // written reads calls that a client put into the text, as a list in Python's notation.
 func written(text string) (before string, calls []dialect.Call) {
 	at := strings.LastIndex(text, writtenCalls)
-	if at < 0 || json.Unmarshal(fromPython(text[at+len(writtenCalls):]), &calls) != nil {
+	if at < 0 || json.Unmarshal(pytext.JSON(text[at+len(writtenCalls):]), &calls) != nil {
 		return text, nil
 	}
 	return text[:at], calls
-}
-
-// python has Python's constants in JSON.
-var python = map[string]string{"True": "true", "False": "false", "None": "null"}
-
-// fromPython converts Python's notation of lists, mappings, strings and numbers to JSON. Other text
-// gives something that is no JSON.
-func fromPython(text string) []byte {
-	var b bytes.Buffer
-	var s scanner.Scanner
-	s.Init(strings.NewReader(text)).Mode = scanner.ScanIdents | scanner.ScanChars | scanner.ScanStrings
-	s.Error = func(*scanner.Scanner, string) {} // instead of standard error
-	for kind := s.Scan(); kind != scanner.EOF; kind = s.Scan() {
-		word := s.TokenText()
-		if kind == scanner.Char || kind == scanner.String {
-			word = quoted(unescape(word[1:], word[0]))
-		}
-		b.WriteString(cmp.Or(python[word], word))
-	}
-	return b.Bytes()
-}
-
-// unescape decodes the escapes of a Python string up to its closing quote.
-func unescape(s string, quote byte) string {
-	var b strings.Builder
-	for {
-		r, _, tail, err := strconv.UnquoteChar(s, quote)
-		if err != nil {
-			return b.String()
-		}
-		b.WriteRune(r)
-		s = tail
-	}
 }

@@ -14,7 +14,9 @@ func TestCallsInTheFormOfQwen35AreRead(t *testing.T) {
 		{"type": "function", "function": {"name": "now"}},
 		{"type": "function", "function": {"name": "plan", "parameters": {"type": "object", "properties": {
 			"town": {"type": "string"}, "days": {"type": "integer"}, "precise": {"type": "boolean"}, "any": true,
-			"until": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "list": {"type": ["array", "null"]}}}}}]}`))
+			"until": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "list": {"type": ["array", "null"]},
+			"at": {"$ref": "#/$defs/Place"}, "then": {"anyOf": [{"$ref": "#/$defs/Place"}, {"type": "null"}]}},
+			"$defs": {"Place": {"type": "object"}}}}}]}`))
 	require.NoError(t, err)
 	tools := withTools(nil, r.Tools)[0].Text
 	parameter := func(key, value string) string {
@@ -29,11 +31,12 @@ func TestCallsInTheFormOfQwen35AreRead(t *testing.T) {
 		call("plan", parameter("precise", "True")+parameter("until", "None")): `{"precise": true, "until": null}`,
 		call("plan", parameter("list", `[1, {"a": "ü"}]`)+parameter("any", "7")): `{"list": [1, {"a": "ü"}], ` +
 			`"any": "7"}`,
-		call("plan", parameter("until", "7")+parameter("days", "two")): `{"until": "7", "days": "two"}`,
-		call("plan", parameter("town", " two\n\n<b> \"lines\" ")):      `{"town": " two\n\n<b> \"lines\" "}`,
-		call("plan", parameter("town", "")):                            `{"town": ""}`,
-		call("unknown", parameter("days", "2")):                        `{"days": "2"}`,
-		"<tool_call><function=plan><parameter=days>2</function>":       `{"days": 2}`, // cut off
+		call("plan", parameter("until", "7")+parameter("days", "two")):          `{"until": "7", "days": "two"}`,
+		call("plan", parameter("town", " two\n\n<b> \"lines\" ")):               `{"town": " two\n\n<b> \"lines\" "}`,
+		call("plan", parameter("at", `{"x": 1}`)+parameter("then", `{"x": 2}`)): `{"at": {"x": 1}, "then": {"x": 2}}`,
+		call("plan", parameter("town", "")):                                     `{"town": ""}`,
+		call("unknown", parameter("days", "2")):                                 `{"days": "2"}`,
+		"<tool_call><function=plan><parameter=days>2</function>":                `{"days": 2}`, // cut off
 	} {
 		a := newAnswer("e-1", "<think>\nplan\n</think>\n\nNow.\n\n"+text, nil, tools)
 		require.Equal(t, "Now.", a.Text, text)

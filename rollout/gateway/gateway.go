@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/field"
 	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 	"vagen/internal/silent"
@@ -39,9 +40,9 @@ type Settings struct {
 	Open bool
 	// Idle is how long an agent may make no call before its episode fails; 0 is no limit. The time until a
 	// client takes an episode does not count.
-	Idle time.Duration
+	Idle time.Duration `least:"0"`
 	// MaxBody limits a request in bytes; 0 is 64 MiB.
-	MaxBody int64
+	MaxBody int64        `least:"0"`
 	Log     *slog.Logger // nil discards
 }
 
@@ -73,11 +74,10 @@ func New(o Settings) (*Gateway, error) {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
-	switch {
-	case o.MaxBody < 0:
-		return nil, fmt.Errorf("gateway: Settings.MaxBody is %d, must not be negative", o.MaxBody)
-	case o.Idle < 0:
-		return nil, fmt.Errorf("gateway: Settings.Idle is %v, must not be negative", o.Idle)
+	f := field.Options("gateway", nil)
+	f.Struct(&o, "")
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = 64 << 20

@@ -131,7 +131,7 @@ func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 // Limits of images.
 const (
 	maxSide   = 8192
-	maxPixels = 1 << 24
+	maxPixels = 1 << 24 // of those of one call that were not sent before
 	maxImages = 1 << 10 // of one call, of which most were sent before
 	maxHeld   = 1 << 27 // pixels of an episode
 )
@@ -146,22 +146,18 @@ func (e *Episode) decode(ms []dialect.Message) error {
 				return refusal("", "more than %d images in the messages of one call", maxImages)
 			}
 			if _, seen := e.images[im.Hash]; !seen {
-				width, height, err := imagefile.Size(im.Data)
+				size, err := imagefile.Check(im.Data, maxSide, maxPixels-pixels)
 				if err != nil {
-					return refusal(im.Field, "%v, must be PNG, JPEG or GIF", err)
+					return refusal(im.Field, "%v", err)
 				}
-				if pixels += width * height; min(width, height) < 1 || max(width, height) > maxSide || pixels > maxPixels {
-					return refusal(im.Field, "an image of %d by %d pixels, from 1 to %d a side and %d in a call are allowed", width,
-						height, maxSide, maxPixels)
-				}
-				if e.pixels+width*height > maxHeld {
+				if pixels += size; e.pixels+size > maxHeld {
 					return refusal("", "the images of the episode have more than %d pixels", maxHeld)
 				}
 				picture, err := imagefile.Decode(im.Data)
 				if err != nil {
 					return refusal(im.Field, "%v", err)
 				}
-				e.pixels += width * height
+				e.pixels += size
 				e.images[im.Hash] = picture
 			}
 			im.Data = nil

@@ -1,18 +1,16 @@
 package gateway
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
+	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 	"vagen/internal/slots"
 	"vagen/rollout/gateway/internal/dialect"
@@ -99,20 +97,6 @@ func (x exchange) foreign() error {
 	return bad
 }
 
-// keys returns the keys of the request: anthropic-python sends one of its environment beside the episode's.
-func (x exchange) keys() []string {
-	key := x.Header.Get("Authorization")
-	if scheme, rest, _ := strings.Cut(key, " "); strings.EqualFold(scheme, "Bearer") {
-		key = rest
-	}
-	return []string{x.Header.Get("X-Api-Key"), strings.TrimSpace(key)}
-}
-
-// holds reports whether the request has a key.
-func (x exchange) holds(key string) bool {
-	return slices.ContainsFunc(x.keys(), func(k string) bool { return origin.SameKey(k, key) })
-}
-
 // find returns the episode of the request, by the address or by the key. With a token, the
 // key is needed in any case.
 func (x exchange) find() (*Episode, error) {
@@ -121,14 +105,14 @@ func (x exchange) find() (*Episode, error) {
 	id := x.PathValue("id")
 	e := x.g.episodes[id]
 	if id == "" {
-		for _, key := range x.keys() {
+		for _, key := range origin.Keys(x.Request) {
 			e = cmp.Or(e, x.g.episodes[key])
 		}
 	}
 	switch {
 	case e == nil && id != "":
 		return nil, failure(http.StatusNotFound, "no_episode", "there is no such episode, or it is over")
-	case e == nil || x.g.o.Token != "" && !x.holds(e.Key):
+	case e == nil || x.g.o.Token != "" && !origin.HasKey(x.Request, e.Key):
 		return nil, failure(http.StatusUnauthorized, "", "the key is not that of an episode")
 	}
 	return e, nil
@@ -137,16 +121,9 @@ func (x exchange) find() (*Episode, error) {
 // writeTime limits the time that a client takes to read an answer.
 const writeTime = time.Minute
 
-// begin begins an answer.
-func (x exchange) begin(status int, kind string) {
-	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(writeTime)) // not supported by writers of tests
-	x.w.Header().Set("Content-Type", kind)
-	x.w.WriteHeader(status)
-}
-
 // write answers with JSON. It returns nil, also if the client is gone.
 func (x exchange) write(status int, body any) error {
-	x.begin(status, "application/json")
+	origin.Begin(x.w, status, "application/json", writeTime)
 	_ = json.NewEncoder(x.w).Encode(body)
 	return nil
 }
@@ -173,8 +150,7 @@ func (x exchange) body(most int64, use func(raw []byte) error) error {
 		defer leave()
 	}
 	raw, leave, err := x.g.bodies.ReadBody(x.w, x.Request, most, readTime)
-	var long *http.MaxBytesError
-	if errors.As(err, &long) {
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
 		return failure(http.StatusRequestEntityTooLarge, "", "the body has more than %d bytes", most)
 	} else if err != nil {
 		return errBody
@@ -189,13 +165,7 @@ func (x exchange) read(into any) error {
 		if len(raw) == 0 {
 			return nil
 		}
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.DisallowUnknownFields()
-		err := d.Decode(into)
-		if _, more := d.Token(); err == nil && more != io.EOF {
-			err = errors.New("there is text after the object")
-		}
-		return dialect.Undecoded(err, "")
+		return dialect.Undecoded(jsontext.Strict(raw, into), "")
 	})
 }
 
@@ -238,7 +208,7 @@ func (x exchange) send(p dialect.Protocol, form dialect.Form, answer *dialect.An
 	a := *answer
 	a.Form = form
 	parts, kind := p.Answer(&a)
-	x.begin(200, kind)
+	origin.Begin(x.w, 200, kind, writeTime)
 	for _, b := range parts {
 		if _, err := x.w.Write(b); err != nil {
 			return err
@@ -282,7 +252,7 @@ func (e *Episode) mark(name string) {
 
 // open gives a waiting episode to a client.
 func (x exchange) open() error {
-	if x.g.o.Token != "" && !x.holds(x.g.o.Token) {
+	if x.g.o.Token != "" && !origin.HasKey(x.Request, x.g.o.Token) {
 		return failure(http.StatusUnauthorized, "", "the token of the gateway is missing or wrong")
 	}
 	var q wish

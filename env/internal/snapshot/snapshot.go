@@ -2,13 +2,13 @@
 package snapshot
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+
+	"vagen/internal/jsontext"
 )
 
 // Errors that Encode and Decode wrap; package env exports them.
@@ -63,7 +63,7 @@ func Decode(env string, options any, snapshot []byte, state any) error {
 		return Bad(env, "it has %d bytes, at most %d are allowed", len(snapshot), MaxBytes)
 	}
 	var e envelope
-	if err := strict(snapshot, &e); err != nil {
+	if err := jsontext.Strict(snapshot, &e); err != nil {
 		return Bad(env, "%v", err)
 	}
 	made, err := digest(options)
@@ -79,7 +79,7 @@ func Decode(env string, options any, snapshot []byte, state any) error {
 	case e.Options != made:
 		return Bad(env, "it was made with other options")
 	}
-	if err := strict(e.State, state); err != nil {
+	if err := jsontext.Strict(e.State, state); err != nil {
 		return Bad(env, "state: %v", err)
 	}
 	return nil
@@ -88,19 +88,6 @@ func Decode(env string, options any, snapshot []byte, state any) error {
 // Bad is an error about a snapshot that cannot be restored. It wraps Err.
 func Bad(env, format string, args ...any) error {
 	return fmt.Errorf("%s: restore: %w: %s", env, Err, fmt.Sprintf(format, args...))
-}
-
-// strict reads one JSON value without unknown fields.
-func strict(raw []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("there is text after the JSON value")
-	}
-	return nil
 }
 
 func digest(options any) (string, error) {

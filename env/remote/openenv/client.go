@@ -16,6 +16,7 @@ import (
 	"vagen/env/remote"
 	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/wire"
+	"vagen/internal/jsontext"
 	"vagen/internal/transport"
 	"vagen/internal/unmade"
 	"vagen/reward"
@@ -192,11 +193,11 @@ func (c *Client) observe(a *answered) (o env.Observation, err error) {
 	o.Text, found = c.text.fill(a.Observation)
 	// The client may have chosen the field itself.
 	if rest := c.others(a.Observation); c.text == "" || !found && c.o.Text == "" && len(rest) > 0 {
-		o.Text, found = text(rest), true
+		o.Text, found = jsontext.Shown(rest), true
 	}
 	if !found && len(o.Images) == 0 {
 		const none = "%w: the observation has none of the fields of text %q: %s"
-		return o, fmt.Errorf(none, remote.ErrProtocol, c.o.Text, clip(text(a.Observation)))
+		return o, fmt.Errorf(none, remote.ErrProtocol, c.o.Text, shown(a.Observation))
 	}
 	// Other marks are not about the images: a server may repeat what the model wrote.
 	if strings.Count(o.Text, env.ImageMark) != len(o.Images) {
@@ -230,17 +231,17 @@ func (c *Client) outcome(a *answered) (out env.Outcome, err error) {
 		pay, ok = *c.o.NullReward, true
 	}
 	if !ok {
-		return out, fmt.Errorf("%w: the reward must be a number, found %s", remote.ErrProtocol, clip(text(a.Reward)))
+		return out, fmt.Errorf("%w: the reward must be a number, found %s", remote.ErrProtocol, shown(a.Reward))
 	}
 	out.Reward = paid("reward", pay)
 	if out.Done, ok = a.Done.(bool); !ok {
-		return out, fmt.Errorf("%w: done must be true or false, found %s", remote.ErrProtocol, clip(text(a.Done)))
+		return out, fmt.Errorf("%w: done must be true or false, found %s", remote.ErrProtocol, shown(a.Done))
 	}
 	out.Success = out.Done && pay > 0
 	if values := c.success.find(a.Observation); len(values) > 0 {
 		out.Success = values[0] != false && values[0] != 0.0 && values[0] != ""
 	}
-	meta := fields(a.Observation["metadata"])
+	meta := jsontext.Object(a.Observation["metadata"])
 	out.Turn, out.Trajectory = wire.Metrics(meta["turn_metrics"]), wire.Metrics(meta["traj_metrics"])
 	if _, told := out.Turn["action_is_valid"]; !told {
 		out.Turn["action_is_valid"] = 1

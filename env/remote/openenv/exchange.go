@@ -86,8 +86,7 @@ func (c *Client) connect(ctx context.Context) (err error) {
 		if try+1 >= attempts || errors.Is(err, errSetting) || errors.Is(err, remote.ErrUnauthorized) {
 			return fmt.Errorf("no session at %s after %d attempts: %w", a.Host().Name(), try+1, err)
 		}
-		wait, _ := delay.Next(0)
-		if err := clock.Wait(ctx, wait); err != nil {
+		if err := delay.Wait(ctx); err != nil {
 			return err
 		}
 		a.Next()
@@ -202,10 +201,10 @@ func (c *Client) adapt(about *served) error {
 	}
 	c.about, c.mapping = about, m
 	shown := about.schema.Observation
-	if c.o.Text == "" && shown.property("text") != nil {
+	if c.o.Text == "" && shown.Field("text") != nil {
 		c.text = "{text}"
 	}
-	if c.o.Images == nil && shown.property("images") != nil {
+	if c.o.Images == nil && shown.Field("images") != nil {
 		c.images = []path{{"images"}}
 	}
 	return nil
@@ -241,8 +240,7 @@ func (c *Client) reset(ctx context.Context, data map[string]any) (_ *answered, e
 			return a, err
 		}
 		busy = err
-		wait, _ := delay.Next(0)
-		if err := clock.Wait(ctx, wait); err != nil {
+		if err := delay.Wait(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -282,6 +280,9 @@ func (c *Client) exchange(ctx context.Context, kind string, data map[string]any)
 	return a, err
 }
 
+// maxValues limits the values of an answer. An image of 800×800 pixels in numbers has 1,920,000.
+const maxValues = 1 << 21
+
 // decode reads an answer. The error is a *fault if the server has sent one.
 func decode(form websocket.MessageType, raw []byte) (*answered, error) {
 	var f struct {
@@ -291,12 +292,15 @@ func decode(form websocket.MessageType, raw []byte) (*answered, error) {
 	if form != websocket.MessageText {
 		return nil, fmt.Errorf("%w: a binary frame of %d bytes", remote.ErrProtocol, len(raw))
 	}
-	err := jsontext.Unmarshal(raw, &f)
+	err := jsontext.Strings(raw, maxValues, func(int, int) {})
+	if err == nil {
+		err = jsontext.Unmarshal(raw, &f)
+	}
 	switch {
 	case err != nil:
 	case f.Type == "observation":
 		data, wrong := jsontext.Tree[map[string]any](string(f.Data), jsontext.Exact)
-		if o := fields(data["observation"]); o != nil && wrong == nil {
+		if o := jsontext.Object(data["observation"]); o != nil && wrong == nil {
 			if _, inside := o["metadata"]; !inside && data["metadata"] != nil { // where 0.10.0 has it
 				o["metadata"] = data["metadata"]
 			}

@@ -65,6 +65,17 @@ func TestRequestsOfTooManyValuesAreRefused(t *testing.T) {
 	require.Contains(t, many(pyjson.MaxValues/2), `"observation"`)
 }
 
+// TestAnswersOfTooManyValuesAreRefused: each takes a hundred bytes in memory.
+func TestAnswersOfTooManyValuesAreRefused(t *testing.T) {
+	many := func(n int) error {
+		_, err := decode(websocket.MessageText, []byte(`{"type":"observation","data":{"observation":{"text":"a","x":[`+
+			strings.Repeat("0,", n)+`0]},"reward":1,"done":false}}`))
+		return err
+	}
+	require.NoError(t, many(maxValues/2), "an image in numbers")
+	require.ErrorIs(t, many(maxValues), remote.ErrProtocol)
+}
+
 // TestSlowSendersLoseTheirSession: the part of a request that has arrived stays in memory until the rest has.
 func TestSlowSendersLoseTheirSession(t *testing.T) {
 	url := serve(t, newGrid, func(o *remote.ServerOptions) { o.ReadTimeout = soon })

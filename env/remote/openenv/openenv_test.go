@@ -293,7 +293,7 @@ func TestResponsesBecomeActions(t *testing.T) {
 			map[string]any{"move": "right", "to": []any{json.Number("9007199254740993")}}},
 		{"json", `<answer>{"move":"right","to":["a"]}</answer>`, `field "to": element 0: it must be number, found a`, nil},
 		{"json", `<answer>{"move":"right","up":1}</answer>`,
-			`field "up": it is unknown, the action has move, n, to, turn`, nil},
+			`field "up": it is unknown, there are metadata, move, n, to, turn`, nil},
 		{"json", `<answer>{"n":1}</answer>`, `field "move": it is missing, must be one of left, right`, nil},
 		{"json", `<answer>[]</answer>`, "JSON object", nil},
 	} {
@@ -311,7 +311,7 @@ func TestResponsesBecomeActions(t *testing.T) {
 		format, field, fault string
 		fixed                map[string]any
 	}{
-		{"field", "nope", `action_field: "nope" must be a field of the action: move, n, to, turn`, nil},
+		{"field", "nope", `action_field: "nope" must be a field of the action: metadata, move, n, to, turn`, nil},
 		{"", "", `action_fixed: field "n": it must be integer`, map[string]any{"n": "x"}},
 	} {
 		_, err := newMapping(schema(), c.format, c.field, c.fixed)

@@ -8,6 +8,7 @@ import (
 	"vagen/env/internal/calls"
 	"vagen/env/remote/hosts"
 	"vagen/internal/field"
+	"vagen/internal/jsonschema"
 )
 
 // settings are the named options of a Client.
@@ -125,7 +126,7 @@ func newClient(o settings, known *sync.Map) (*Client, error) {
 type served struct {
 	prompt string
 	schema struct {
-		Action      schema `json:"action"`
-		Observation schema `json:"observation"`
+		Action      jsonschema.Schema `json:"action"`
+		Observation jsonschema.Schema `json:"observation"`
 	}
 }

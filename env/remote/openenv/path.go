@@ -39,9 +39,9 @@ func (p path) find(v any) []any {
 	}
 	s, rest := p[0], p[1:]
 	if s[0] != '[' {
-		return rest.find(fields(v)[s])
+		return rest.find(jsontext.Object(v)[s])
 	}
-	list := elements(v)
+	list := jsontext.List(v)
 	if n, err := strconv.Atoi(s[1 : len(s)-1]); err == nil { // not every element
 		list = list[min(n, len(list)):min(n+1, len(list))]
 	}
@@ -74,21 +74,9 @@ func (t template) fill(observation any) (out string, found bool) {
 		p, _ := parsePath(m[1 : len(m)-1]) // parseTemplate has checked it
 		var lines []string
 		for _, v := range p.find(observation) {
-			lines, found = append(lines, text(v)), true
+			lines, found = append(lines, jsontext.Shown(v)), true
 		}
 		return strings.Join(lines, "\n")
 	})
 	return out, found
-}
-
-// text returns a string as it is and any other value as JSON.
-func text(v any) string {
-	if s, ok := v.(string); ok {
-		return s
-	}
-	out, err := jsontext.Append(nil, v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(out)
 }

@@ -50,7 +50,7 @@ func (g *gallery) add(v any) error {
 	case nil:
 		return nil
 	default:
-		return fmt.Errorf("an image must be base64 text or an array of numbers, found %s", clip(text(v)))
+		return fmt.Errorf("an image must be base64 text or an array of numbers, found %s", shown(v))
 	}
 	if g.images = append(g.images, img); err == nil && len(g.images) > g.limit {
 		err = fmt.Errorf("%w: more than %d images, the limit", remote.ErrTooLarge, g.limit)

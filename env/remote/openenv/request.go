@@ -46,7 +46,7 @@ type problem struct {
 
 func (p problem) String() string {
 	at := strings.ReplaceAll(strings.Trim(fmt.Sprint(p.Loc), "[]"), " ", ".")
-	return fmt.Sprintf("%s: %s, found %s", at, p.Msg, text(p.Input))
+	return fmt.Sprintf("%s: %s, found %s", at, p.Msg, jsontext.Shown(p.Input))
 }
 
 // request is a frame of a client.
@@ -225,7 +225,7 @@ func parseAction(data any) (response string, bad []problem) {
 	} else if !ok {
 		bad = append(bad, wrong("string_type", "response", v))
 	}
-	if m, given := o["metadata"]; given && fields(m) == nil {
+	if m, given := o["metadata"]; given && jsontext.Object(m) == nil {
 		bad = append(bad, wrong("dict_type", "metadata", m))
 	}
 	return response, append(bad, extra(o, "response", "metadata")...)
@@ -234,10 +234,13 @@ func parseAction(data any) (response string, bad []problem) {
 // clip shortens text for messages.
 func clip(s string) string { return transport.Clip(s, maxInput) }
 
+// shown is the beginning of a value, for messages.
+func shown(v any) string { return clip(jsontext.Shown(v)) }
+
 // answerMCP answers a request of JSON-RPC, as read returns it: the environments have no tools.
 func answerMCP(v any, err error) map[string]any {
 	code, message := -32603, "Environment does not support MCP"
-	q := fields(v)
+	q := jsontext.Object(v)
 	method, _ := q["method"].(string)
 	switch {
 	case err != nil:

@@ -33,8 +33,7 @@ func Undecoded(err error, field string) error {
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		return Bad(field, "the field %s is unknown", name)
 	}
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		embedded := strings.NewReplacer("sampling.", "", "choices.", "", "definition.", "")
 		name := embedded.Replace(kind.Field)
 		if name != "" && field != "" {

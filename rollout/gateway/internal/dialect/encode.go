@@ -20,7 +20,8 @@ func (a *Answer) chat() object {
 	}
 	return object{
 		"id": "chatcmpl-" + a.ID, "object": "chat.completion", "created": a.Created, "model": a.Model,
-		"choices": []object{{"index": 0, "message": m, "finish_reason": a.finish()}}, "usage": a.usage("prompt", "completion"),
+		"choices": []object{{"index": 0, "message": m, "finish_reason": a.reason("tool_calls", "length", "stop")}},
+		"usage":   a.usage("prompt", "completion"),
 	}
 }
 
@@ -32,8 +33,6 @@ func (a *Answer) toolCalls() []object {
 	}
 	return out
 }
-
-func (a *Answer) finish() string { return a.reason("tool_calls", "length", "stop") }
 
 // reason is why the answer ended, by the names of a protocol for calls, the limit on tokens, and other ends.
 func (a *Answer) reason(calls, length, other string) string {

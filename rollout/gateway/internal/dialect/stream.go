@@ -60,7 +60,7 @@ func pieces(text string) []string {
 
 func (s *stream) chat(a *Answer) {
 	chunk := a.chat()
-	usage := chunk["usage"]
+	usage, finish := chunk["usage"], chunk["choices"].([]object)[0]["finish_reason"]
 	delete(chunk, "usage")
 	chunk["object"] = "chat.completion.chunk"
 	send := func(delta object, finish any) {
@@ -81,7 +81,7 @@ func (s *stream) chat(a *Answer) {
 			send(object{"tool_calls": []object{{"index": i, "function": object{"arguments": t}}}}, nil)
 		}
 	}
-	send(object{}, a.finish())
+	send(object{}, finish)
 	if a.Usage {
 		chunk["choices"], chunk["usage"] = []object{}, usage
 		s.data(chunk)
