@@ -51,8 +51,8 @@ func Size(raw []byte) (width, height int, err error) {
 	return c.Width, c.Height, err
 }
 
-// Check returns the number of pixels of a file. One whose header says that a side has none or more than maxSide, or that
-// there are more than maxPixels, is an error.
+// Check returns the number of pixels of a file. One whose header says that a side has none or more than maxSide, or
+// that there are more than maxPixels, is an error.
 func Check(raw []byte, maxSide, maxPixels int) (pixels int, err error) {
 	width, height, err := Size(raw)
 	if err != nil {

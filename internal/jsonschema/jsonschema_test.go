@@ -79,7 +79,8 @@ func TestManyAlternativesTakeNoMemory(t *testing.T) {
 		long[i] = strings.Repeat("x", 10_000) + strconv.Itoa(i)
 	}
 	s := Schema{"$defs": map[string]any{"A": map[string]any{"anyOf": refs("A")},
-		"B": map[string]any{"anyOf": refs("C")}, "C": map[string]any{"enum": long}, "D": map[string]any{"type": "object", "required": refs("C")}}}
+		"B": map[string]any{"anyOf": refs("C")}, "C": map[string]any{"enum": long},
+		"D": map[string]any{"type": "object", "required": refs("C")}}}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for _, name := range []string{"A", "B", "D"} {

@@ -29,9 +29,9 @@ func Begin(w http.ResponseWriter, status int, kind string, within time.Duration)
 	w.WriteHeader(status)
 }
 
-// Keys returns the keys that a request has, some of which may be empty: in the query's token, in the header X-API-Key, as
-// the password of basic authentication, and as a bearer token. Clients may send several: anthropic-python sends one of
-// its environment beside that of the program.
+// Keys returns the keys that a request has, some of which may be empty: in the query's token, in the header X-API-Key,
+// as the password of basic authentication, and as a bearer token. Clients may send several: anthropic-python sends one
+// of its environment beside that of the program.
 func Keys(r *http.Request) []string {
 	key := r.Header.Get("Authorization")
 	if scheme, rest, _ := strings.Cut(key, " "); strings.EqualFold(scheme, "Bearer") {
