@@ -359,12 +359,10 @@ func (r *runner) prompts() ([]policy.Prompt, error) {
 	return out, nil
 }
 
-// answer is an empty message that completes a conversation.
-var answer = policy.Message{Role: policy.Assistant}
-
 // fit returns how many digits of the text give a prompt of Seq tokens. The number of tokens
 // does not decrease with the number of digits.
 func (r *runner) fit(text string) (int, error) {
+	answer := policy.Message{Role: policy.Assistant, Text: r.model.Opened()} // which completes a conversation
 	var err error
 	tokens := func(n int) int {
 		pieces, _, e := r.model.Encode([]policy.Message{{Role: policy.User, Text: text[:n]}, answer})

@@ -2,27 +2,35 @@ package bench
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/testkit"
 	"vagen/internal/tinymodel"
+	"vagen/policy"
 	"vagen/policy/vlm"
 )
 
-func tiny(t *testing.T) *vlm.Model {
+// tiny opens a small model, with its own chat template or another one.
+func tiny(t *testing.T, template string) *vlm.Model {
 	t.Helper()
 	s := vlm.Shape{Family: "llama", Hidden: 16, FF: 24, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8, RopeTheta: 10000,
 		MaxPositions: 512}
-	m, err := vlm.Open(t.Context(), tinymodel.Create(t, s, nil, 1), vlm.Options{Backend: "go"})
+	dir := tinymodel.Create(t, s, nil, 1)
+	if template != "" {
+		testkit.Write(t, filepath.Join(dir, "chat_template.jinja"), template)
+	}
+	m, err := vlm.Open(t.Context(), dir, vlm.Options{Backend: "go"})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, m.Close()) })
 	return m
 }
 
 func TestEveryModeReportsWhatItMeasured(t *testing.T) {
-	m := tiny(t)
+	m := tiny(t, "")
 	for _, mode := range Modes() {
 		c := Config{Mode: mode, Batch: 2, Seq: 120, Steps: 2}
 		if mode == Decode {
@@ -54,17 +62,22 @@ func TestEveryModeReportsWhatItMeasured(t *testing.T) {
 }
 
 func TestPromptsHaveTheRequestedLength(t *testing.T) {
-	r := &runner{Config: Config{Batch: 3, Seq: 133}, model: tiny(t)}
-	prompts, err := r.prompts()
-	require.NoError(t, err)
-	for _, p := range prompts {
-		pieces, _, err := r.model.Encode(append(p.Messages, answer))
+	const thinking = `{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}` +
+		`{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>\n' }}{%- endif %}`
+	for template, opened := range map[string]string{"": "", thinking: "<think>\n"} {
+		r := &runner{Config: Config{Batch: 3, Seq: 133}, model: tiny(t, template)}
+		require.Equal(t, opened, r.model.Opened())
+		prompts, err := r.prompts()
 		require.NoError(t, err)
-		assert.Len(t, pieces[0].Tokens, 133)
+		for _, p := range prompts {
+			pieces, _, err := r.model.Encode(append(p.Messages, policy.Message{Role: policy.Assistant, Text: opened + "1"}))
+			require.NoError(t, err)
+			assert.Len(t, pieces[0].Tokens, 133)
+		}
+		r.Seq = 5
+		_, err = r.prompts()
+		require.ErrorIs(t, err, ErrConfig)
 	}
-	r.Seq = 5
-	_, err = r.prompts()
-	require.ErrorIs(t, err, ErrConfig)
 }
 
 func TestConfigReportsAllErrors(t *testing.T) {
