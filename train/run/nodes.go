@@ -42,7 +42,7 @@ func nameNodes(c *config.Config, err error) error {
 func (o *Options) openModel(ctx context.Context, c *config.Config) (*vlm.Model, error) {
 	model, err := vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(c, o.Log))
 	if err != nil || c.Model.Nodes == 1 {
-		return model, err
+		return model, namedOption(err)
 	}
 	if err := model.Connect(ctx); err != nil {
 		return nil, errors.Join(nameNodes(c, err), model.Close())

@@ -285,7 +285,7 @@ func Check(ctx context.Context, c config.Config, o Options) (_ *Preview, err err
 	}
 	model, err := vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(&c, o.Log))
 	if err != nil {
-		return nil, err
+		return nil, namedOption(err)
 	}
 	defer model.Close()
 	trial := &Run{Config: c, Folder: &Folder{Path: dir}, Learner: model, Envs: p.envs, levels: p.levels,

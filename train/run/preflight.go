@@ -83,9 +83,31 @@ func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, err
 	case errors.Is(err, vlm.ErrUnavailable):
 		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, backend, err)
 	default:
-		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, actor, err)
+		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, keyOf(err, actor), err)
 	}
 	return d, err
+}
+
+// keyOf returns the setting of the option that an error of package vlm is about, or another one.
+func keyOf(err error, otherwise string) string {
+	for option, key := range map[string]string{
+		"ReferencePath": "actor_rollout_ref.ref.model.path", "LoRA": "actor_rollout_ref.model.target_modules",
+		"Freeze": "actor_rollout_ref.actor.freeze_vision_tower", "CriticPath": "critic.model.path",
+		"TokensPerCall": "model.tokens_per_call", "DraftTokens": "model.draft_tokens",
+	} {
+		if strings.Contains(err.Error(), vlm.ErrOption.Error()+": "+option) {
+			return key
+		}
+	}
+	return otherwise
+}
+
+// namedOption adds the setting to an error about an option with which a model is opened.
+func namedOption(err error) error {
+	if !errors.Is(err, vlm.ErrOption) {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", config.ErrConfig, keyOf(err, "model"), err)
 }
 
 // preflightEnvs creates and resets an environment for each set of options, and checks a sample

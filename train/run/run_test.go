@@ -222,6 +222,20 @@ func TestPreflightSaysAllThatIsWrong(t *testing.T) {
 	dir := tinymodel.Create(t, tinymodel.Shape(), nil, 1)
 	c.Agent.Model.Path, c.Critic.Model.Path, c.Env.Name, c.Agent.Ref.Model.Path = dir, "", "frozenlake", ""
 	require.NoError(t, preflightOf(t, &c, builtin.Registry()))
+	for want, change := range map[string]func(c *config.Config){
+		"actor_rollout_ref.ref.model.path: vlm: bad option: ReferencePath": func(c *config.Config) {
+			other := tinymodel.Shape()
+			other.Family = "qwen2"
+			c.Agent.Actor.UseKLLoss, c.Agent.Ref.Model.Path = true, tinymodel.Create(t, other, nil, 1)
+		},
+		"actor_rollout_ref.model.target_modules: vlm: bad option: LoRA": func(c *config.Config) {
+			c.Agent.Model = config.AgentModelConfig{Path: dir, LoRARank: 2, LoRAAlpha: 4, Targets: []string{"conv1d"}}
+		},
+	} {
+		changed := c
+		change(&changed)
+		testkit.Error(t, preflightOf(t, &changed, builtin.Registry()), config.ErrConfig, want)
+	}
 
 	var r env.Registry
 	require.NoError(t, r.Register("frozenlake", func(map[string]any) (env.Env, error) { return down{}, nil }))
