@@ -110,7 +110,7 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := f(config)
+	e, err := byname.Made(f(config))
 	if err != nil {
 		return nil, fmt.Errorf("env: %s: %w", name, r.explained(err))
 	}

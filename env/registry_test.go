@@ -26,6 +26,14 @@ func TestRegistryMakesWhatItWasGiven(t *testing.T) {
 	require.Error(t, r.Register("nothing", nil))
 }
 
+// TestAFactoryThatReturnsNothingIsAnError where it is used, so that nobody calls a nil environment.
+func TestAFactoryThatReturnsNothingIsAnError(t *testing.T) {
+	var r env.Registry
+	require.NoError(t, r.Register("none", func(map[string]any) (env.Env, error) { return nil, nil }))
+	_, err := r.New("none", nil)
+	require.EqualError(t, err, "env: none: its factory returned nil")
+}
+
 func TestRegistryNamesTheNearestEnvironment(t *testing.T) {
 	var r env.Registry
 	_, err := r.New("lake", nil)

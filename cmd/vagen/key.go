@@ -3,10 +3,10 @@ package main
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 
 	"vagen/internal/cli"
+	"vagen/internal/keyenv"
 	"vagen/internal/regular"
 )
 
@@ -23,24 +23,25 @@ func keyFlags(f *flag.FlagSet, name, what string) *keySource {
 
 // read returns the key; "" for none.
 func (k *keySource) read() (string, error) {
-	var key, from string
 	switch {
 	case k.env != "" && k.file != "":
 		return "", cli.Usagef("%s-env and %s-file are both set: use one of them", k.flag, k.flag)
 	case k.env != "":
-		key = os.Getenv(k.env)
-		from = "the environment variable " + k.env
+		key, err := keyenv.Read(k.env)
+		if err != nil {
+			return "", cli.Usagef("%s-env: %w", k.flag, err)
+		}
+		return key, nil
 	case k.file != "":
 		raw, err := regular.ReadFile(k.file)
 		if err != nil {
 			return "", fmt.Errorf("the %s: %w", k.what, err)
 		}
-		key, from = string(raw), k.file
-	default:
-		return "", nil
+		key := strings.TrimSpace(string(raw))
+		if key == "" {
+			return "", cli.Usagef("the %s in %s is empty", k.what, k.file)
+		}
+		return key, nil
 	}
-	if key = strings.TrimSpace(key); key == "" {
-		return "", cli.Usagef("the %s in %s is empty", k.what, from)
-	}
-	return key, nil
+	return "", nil
 }

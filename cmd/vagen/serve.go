@@ -13,6 +13,7 @@ import (
 	"vagen/env/remote"
 	"vagen/env/remote/openenv"
 	"vagen/internal/cli"
+	"vagen/internal/field"
 	"vagen/internal/nearest"
 	"vagen/internal/usage"
 )
@@ -104,7 +105,7 @@ func (s *service) serve(ctx context.Context, c *cli.Call) error {
 	}
 	server, err := remote.NewServer(*o)
 	if err != nil {
-		return cli.Usagef("%w", err)
+		return cli.Usagef("%w", field.Renamed(err, serviceFlags))
 	}
 	// A session needs about a kilobyte, and a request allocates several: fewer garbage
 	// collections cost little memory and keep the highest latencies low.
@@ -114,6 +115,16 @@ func (s *service) serve(ctx context.Context, c *cli.Call) error {
 		return cli.Usagef("%w (--api-key-env or --api-key-file)", err)
 	}
 	return err
+}
+
+// serviceFlags are the flags of the options of a server.
+var serviceFlags = map[string]string{
+	"SessionTimeout": "--session-timeout", "LegacyTimeout": "--legacy-timeout", "SweepEvery": "--sweep-every",
+	"MaxSessions": "--max-sessions", "MaxBatch": "--max-batch", "MaxInFlight": "--max-inflight",
+	"AdmitTimeout": "--admit-timeout", "CallTimeout": "--call-timeout", "ReadTimeout": "--read-timeout",
+	"WriteTimeout": "--write-timeout", "DrainTimeout": "--drain-timeout", "BatchWorkers": "--batch-workers",
+	"Images": "--image-format", "Limits.Body": "--max-body", "Limits.Parts": "--max-parts",
+	"Limits.Pixels": "--max-pixels",
 }
 
 // idle refuses flags of protocols that are not served.

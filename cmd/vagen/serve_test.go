@@ -133,20 +133,20 @@ func TestServiceRefusesWebPagesOfOtherHosts(t *testing.T) {
 
 func TestInvalidServiceFlagsAreRefused(t *testing.T) {
 	for want, args := range map[string][]string{
-		"--env is missing":                    {},
-		`did you mean "sokoban"?`:             {"--env", "sokobn"},
-		`"http" is unknown`:                   {"--env", "sokoban", "--protocol", "http"},
-		"serves one environment, not 2":       {"--env", "sokoban", "--env", "svg"},
-		"serves one environment and no other": {"--env", "sokoban", "--protocol", "lite,openenv"},
-		"already registered":                  {"--env", "sokoban", "--env", "sokoban", "--protocol", "legacy"},
-		`did you mean "dim_room"?`:            {"--env", "sokoban", "dim_rom=[6, 6]"},
-		"MaxSessions: -1, must be at least 0": {"--env", "sokoban", "--max-sessions", "-1"},
-		`did you mean "data_dir"?`:            {"--env", "svg", "--allow-option", "data_dri"},
-		"MaxBatch: -1, must be at least 0":    {"--env", "sokoban", "--protocol", "legacy", "--max-batch", "-1"},
-		`"gif" is neither`:                    {"--env", "sokoban", "--image-format", "gif"},
-		"--api-key-env or --api-key-fil":      {"--env", "sokoban", "--addr", "0.0.0.0:0"},
-		"variable NONE is empty":              {"--env", "sokoban", "--api-key-env", "NONE"},
-		"are both set":                        {"--env", "sokoban", "--api-key-env", "A", "--api-key-file", "b"},
+		"--env is missing":                                        {},
+		`did you mean "sokoban"?`:                                 {"--env", "sokobn"},
+		`"http" is unknown`:                                       {"--env", "sokoban", "--protocol", "http"},
+		"serves one environment, not 2":                           {"--env", "sokoban", "--env", "svg"},
+		"serves one environment and no other":                     {"--env", "sokoban", "--protocol", "lite,openenv"},
+		"already registered":                                      {"--env", "sokoban", "--env", "sokoban", "--protocol", "legacy"},
+		`did you mean "dim_room"?`:                                {"--env", "sokoban", "dim_rom=[6, 6]"},
+		"--max-sessions: -1, must be":                             {"--env", "sokoban", "--max-sessions", "-1"},
+		`did you mean "data_dir"?`:                                {"--env", "svg", "--allow-option", "data_dri"},
+		"--max-batch: -1, must be":                                {"--env", "sokoban", "--protocol", "legacy", "--max-batch", "-1"},
+		`--image-format: "gif" is neither`:                        {"--env", "sokoban", "--image-format", "gif"},
+		"--api-key-env or --api-key-fil":                          {"--env", "sokoban", "--addr", "0.0.0.0:0"},
+		"--api-key-env: the environment variable NONE is not set": {"--env", "sokoban", "--api-key-env", "NONE"},
+		"are both set":                                            {"--env", "sokoban", "--api-key-env", "A", "--api-key-file", "b"},
 	} {
 		refuse(t, want, append([]string{"serve", "--log", "error"}, args...)...)
 	}

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 
 	"vagen/internal/cli"
+	"vagen/internal/field"
+	"vagen/internal/keyenv"
 	"vagen/train/queue"
 	"vagen/train/worker"
 )
@@ -60,12 +61,12 @@ may take up to --drain-timeout.
 				if o.URL == "" {
 					return cli.Usagef("--queue is missing, must be a URL such as nats://host:4222")
 				}
+				var err error
 				if *keyEnv != "" {
-					if o.Key = os.Getenv(*keyEnv); o.Key == "" {
-						return cli.Usagef("--key-env: the environment variable %s is not set", *keyEnv)
+					if o.Key, err = keyenv.Read(*keyEnv); err != nil {
+						return cli.Usagef("--key-env: %w", err)
 					}
 				}
-				var err error
 				if *discard == "" {
 					err = worker.Work(ctx, o)
 				} else if err = c.Idle("--discard plays no episodes", "workers", "model", "allow-key", "drain-timeout"); err == nil {
@@ -74,8 +75,14 @@ may take up to --drain-timeout.
 				if errors.Is(err, queue.ErrAccess) && o.Key == "" && o.KeyFile == "" && o.Creds == "" {
 					err = fmt.Errorf("%w: give --key-file, which the trainer's log names, or --key-env", err)
 				}
-				return asUsage(err, queue.ErrOption)
+				return asUsage(field.Renamed(err, workerFlags), queue.ErrOption)
 			}
 		},
 	}
+}
+
+// workerFlags are the flags of the options of a worker.
+var workerFlags = map[string]string{
+	"URL": "--queue", "Name": "--name", "Slots": "--workers", "Creds": "--creds", "User": "--user", "Key": "--key-env",
+	"KeyFile": "--key-file", "CA": "--tls-ca", "Cert": "--tls-cert", "CertKey": "--tls-key", "Drain": "--drain-timeout",
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -35,10 +34,11 @@ func parse(data []byte) (doc *document, err error) {
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return nil, errors.New("it is empty")
 	}
-	body := file.Docs[0].Body
 	var refs references
-	if ast.Walk(&refs, body); len(refs.faults) > 0 {
-		return nil, errors.Join(refs.faults...)
+	ast.Walk(&refs, file.Docs[0].Body)
+	body, faults := safeyaml.Expand(file.Docs[0].Body, true)
+	if err := errors.Join(append(refs.faults, faults...)...); err != nil {
+		return nil, err
 	}
 	var items yaml.MapSlice
 	if err := yaml.NodeToValue(body, &items); err != nil {
@@ -154,43 +154,15 @@ func plain(v any, count *int, depth int) (any, error) {
 	return nil, fmt.Errorf("a value of type %T is not supported", v)
 }
 
-// references resolves ${oc.env:NAME} and ${oc.env:NAME,default} in texts.
+// references finds references to anything but environment variables.
 type references struct{ faults []error }
 
 // Visit implements ast.Visitor.
 func (r *references) Visit(n ast.Node) ast.Visitor {
-	if s, ok := n.(*ast.StringNode); ok && strings.Contains(s.Value, "${") {
-		text, err := resolve(s.Value)
-		if err != nil {
-			r.faults = append(r.faults, fmt.Errorf("line %d: %w", line(n), err))
-		}
-		s.Value = text
+	s, ok := n.(*ast.StringNode)
+	if ok && strings.Contains(safeyaml.Variable.ReplaceAllString(s.Value, ""), "${") {
+		r.faults = append(r.faults, fmt.Errorf("line %d: %q has a reference that is not of the form ${oc.env:NAME} or "+
+			"${oc.env:NAME,default}", line(n), s.Value))
 	}
 	return r
-}
-
-func resolve(s string) (string, error) {
-	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(s, "${")
-		b.WriteString(before)
-		if !found {
-			return b.String(), nil
-		}
-		ref, rest, closed := strings.Cut(after, "}")
-		name, isEnv := strings.CutPrefix(ref, "oc.env:")
-		if !closed || !isEnv {
-			return "", fmt.Errorf("${%s is not of the form ${oc.env:NAME} or ${oc.env:NAME,default}", ref)
-		}
-		name, fallback, hasFallback := strings.Cut(name, ",")
-		value, ok := os.LookupEnv(strings.TrimSpace(name))
-		if !ok && !hasFallback {
-			return "", fmt.Errorf("the environment variable %s is not set, and ${%s} has no default", name, ref)
-		}
-		if !ok {
-			value = strings.TrimSpace(fallback)
-		}
-		b.WriteString(value)
-		s = rest
-	}
 }

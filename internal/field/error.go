@@ -1,9 +1,11 @@
 package field
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"vagen/internal/nearest"
@@ -13,6 +15,7 @@ import (
 type Error struct {
 	Keys []string // those that it names, the wrong one first
 	err  error
+	text string // with marks around the keys; "" without any
 }
 
 // Error returns the text.
@@ -25,14 +28,43 @@ func (e *Error) Unwrap() error { return e.err }
 // keys, as in "{run.workers} is %d".
 func Errorf(format string, args ...any) *Error {
 	err := fmt.Errorf(marks.Replace(format), args...)
-	text := err.Error()
-	e := &Error{}
+	return marked(err, err.Error())
+}
+
+// marked returns an error with the keys and the text of a marked one.
+func marked(err error, text string) *Error {
+	e := &Error{text: text}
 	for _, part := range strings.Split(text, open)[1:] {
 		key, _, _ := strings.Cut(part, shut)
 		e.Keys = append(e.Keys, key)
 	}
 	e.err = unmarked{err, strings.NewReplacer(open, "", shut, "").Replace(text)}
 	return e
+}
+
+// Renamed returns the errors of Checks with other names for their keys, such as flags for the fields of a struct; names
+// has those that differ. Errors in which they are wrapped stay as they are.
+func Renamed(err error, names map[string]string) error {
+	switch e := err.(type) {
+	case *Error:
+		if e.text == "" {
+			return err
+		}
+		text := e.text
+		for _, key := range e.Keys {
+			text = strings.ReplaceAll(text, open+key+shut, open+cmp.Or(names[key], key)+shut)
+		}
+		return marked(e.err, text)
+	case interface{ Unwrap() []error }:
+		if all := e.Unwrap(); err.Error() == errors.Join(all...).Error() { // and not one error that wraps several
+			list := make([]error, len(all))
+			for i := range all {
+				list[i] = Renamed(all[i], names)
+			}
+			return errors.Join(list...)
+		}
+	}
+	return err
 }
 
 // open and shut replace the braces of a format, so that those of values stay.
@@ -112,21 +144,21 @@ func (c *Checks) Err() error { return errors.Join(c.list...) }
 func (c *Checks) Say(format string, args ...any) { c.list = append(c.list, Errorf(format, args...)) }
 
 // Add adds an error of another package about a key.
-func (c *Checks) Add(key string, err error) { c.list = append(c.list, &Error{[]string{key}, err}) }
+func (c *Checks) Add(key string, err error) {
+	c.list = append(c.list, &Error{Keys: []string{key}, err: err})
+}
 
-// Bad adds an error about the value of a field: what was found, and what is allowed.
+// Bad adds an error about the value of a field: what was found, and what is allowed. The format may mark other keys.
 func (c *Checks) Bad(key, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	var err error
+	text, quoted := fmt.Sprintf(marks.Replace(format), args...), strconv.Quote(key)
 	switch {
 	case c.owner == "":
-		err = fmt.Errorf("%s is %s", key, text)
+		c.Say("{%s} is %s", key, text)
 	case c.kind == nil:
-		err = fmt.Errorf("%s: %s: %s", c.owner, key, text)
+		c.Say("%s: {%s}: %s", c.owner, key, text)
 	default:
-		err = fmt.Errorf("%s: option %q: %w: %s", c.owner, key, c.kind, text)
+		c.Say(`%s: option "{%s}": %w: %s`, c.owner, quoted[1:len(quoted)-1], c.kind, text)
 	}
-	c.Add(key, err)
 }
 
 // OneOf refuses a text that is not one of the allowed ones, and says the nearest.

@@ -56,6 +56,24 @@ func TestChecksOfOptionsNameTheirOwnerAndWrapItsError(t *testing.T) {
 	require.Equal(t, []string{"size"}, field.Keys(c.Err()))
 }
 
+// TestNamesOfKeysCanBeExchanged, so that a command names its flags; an error that wraps others keeps its text.
+func TestNamesOfKeysCanBeExchanged(t *testing.T) {
+	kind, names := errors.New("bad option"), map[string]string{"Cert": "--cert", "Key": "--key"}
+	c := field.Options("pond", kind)
+	c.Bad("Cert", "%q, but {Key} is %q and {Size} 3", "{Key}", "Cert")
+	c.Positive("Size", 0)
+	c.Add("Key", errors.New("Key is lost"))
+	err := field.Renamed(c.Err(), names)
+	require.EqualError(t, err, `pond: option "--cert": bad option: "{Key}", but --key is "Cert" and Size 3
+pond: option "Size": bad option: 0, must be positive
+Key is lost`)
+	require.Equal(t, []string{"--cert", "--key", "Size", "Size", "Key"}, field.Keys(err))
+	require.ErrorIs(t, err, kind)
+	for _, err := range []error{nil, kind, fmt.Errorf("%w: %w", kind, c.Err())} {
+		require.Equal(t, err, field.Renamed(err, names))
+	}
+}
+
 func TestSetConvertsOnlyWhatTheRulesAllow(t *testing.T) {
 	yaml := field.Rules{NumberText: true, Single: true}
 	options := field.Rules{KeepNull: true}
@@ -122,12 +140,14 @@ func TestTagsRefuseValues(t *testing.T) {
 		Size  int      `option:"size" count:"positive,64"`
 		Kind  string   `option:"kind" oneof:"text vision"`
 		Kinds []string `option:"kinds" oneof:"text vision"`
+		Key   string   `option:"key" holds:"variable"`
 	}
 	zero := 0.0
 	bad := &all{Share: &zero, Level: 10, Pay: math.Inf(1), Gain: math.NaN(), Steps: -1, Size: 65, Kind: "txt",
-		Kinds: []string{"text", ""}}
+		Kinds: []string{"text", ""}, Key: "1SECRET"}
 	c := field.Options("pond", nil)
 	c.Struct(&all{Gain: 1, Size: 1, Kind: "text"}, "option")
+	c.Struct(&all{Gain: 1, Size: 1, Kind: "text", Key: "_KEY_1"}, "option")
 	require.NoError(t, c.Err())
 	c.Struct(bad, "option")
 	c.Struct(&bad.inner, "")
@@ -139,5 +159,6 @@ pond: steps: -1, must not be negative
 pond: size: 65, must be at most 64
 pond: kind: "txt", must be one of ["text" "vision"], did you mean "text"?
 pond: kinds: "", must be one of ["text" "vision"]
+pond: key: not the name of an environment variable in capitals; it is not shown because it may be a key
 pond: Wait: 0s, must be at least 1ns`)
 }

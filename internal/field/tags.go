@@ -2,6 +2,7 @@ package field
 
 import (
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ func (c *Checks) Struct(v any, tag string) {
 //	least:"1"         a number or a duration that is not smaller
 //	count:"positive"  a number from 1, or with "0" from 0; after a comma the largest, else Most
 //	oneof:"a b"       one of these texts, or a list of them
+//	holds:"variable"  empty, or the name of an environment variable in capitals. Others are not shown: they may be keys
 //
 // Infinities and NaN are refused without a tag: no setting means anything with them. A nil pointer passes.
 func (c *Checks) Tags(key string, v reflect.Value, tag func(key string) string) {
@@ -38,6 +40,9 @@ func (c *Checks) Tags(key string, v reflect.Value, tag func(key string) string) 
 		for _, x := range values {
 			c.OneOf(key, x, strings.Split(text, " ")...)
 		}
+	}
+	if tag("holds") == "variable" && !variable.MatchString(v.String()) {
+		c.Bad(key, "not the name of an environment variable in capitals; it is not shown because it may be a key")
 	}
 	if v.CanFloat() && tag("range") == "" && !floats.Finite(v.Float()) {
 		c.Bad(key, "%v, must be finite", v)
@@ -66,6 +71,9 @@ func (c *Checks) Tags(key string, v reflect.Value, tag func(key string) string) 
 		c.Count(key, int(v.Int()))
 	}
 }
+
+// variable matches names of environment variables, and the empty text.
+var variable = regexp.MustCompile(`^([A-Z_][A-Z0-9_]*)?$`)
 
 // within reports whether a number is in a range.
 func within(v reflect.Value, text string) bool {

@@ -8,27 +8,42 @@ import (
 
 // Expand replaces the aliases of a parsed document by the values to which they refer, and its
 // merge keys "<<" by the pairs of the mappings that they name: keys of the mapping itself come
-// first, then those of earlier mappings.
-func Expand(n ast.Node) (ast.Node, error) {
-	return expander{}.node(n)
+// first, then those of earlier mappings. With variables it also replaces the references to environment variables in
+// texts, see Variable. A text without quotes may become a number, true, false or null by that, as if the document had the
+// values in it. The errors are about all variables that are not set and have no default, and the first other one.
+func Expand(n ast.Node, variables bool) (ast.Node, []error) {
+	x := expander{anchors: map[string]ast.Node{}, variables: variables}
+	n, err := x.node(n)
+	if err != nil {
+		return nil, append(x.unset, err)
+	}
+	return n, x.unset
 }
 
 // expander has the expanded values of the anchors so far. A value with several aliases is
 // shared, so that the expansion takes no memory.
-type expander map[string]ast.Node
+type expander struct {
+	anchors   map[string]ast.Node
+	variables bool
+	unset     []error // variables
+}
 
-func (x expander) node(n ast.Node) (_ ast.Node, err error) {
+func (x *expander) node(n ast.Node) (_ ast.Node, err error) {
 	switch n := n.(type) {
 	case *ast.AnchorNode:
 		v, err := x.node(n.Value)
-		x[n.Name.String()] = v
+		x.anchors[n.Name.String()] = v
 		return v, err
 	case *ast.AliasNode:
-		v, ok := x[n.Value.String()]
+		v, ok := x.anchors[n.Value.String()]
 		if !ok {
 			return nil, fmt.Errorf("line %d: *%s has no anchor before it", n.GetToken().Position.Line, n.Value)
 		}
 		return v, nil
+	case *ast.StringNode:
+		return x.text(n), nil
+	case *ast.LiteralNode:
+		x.text(n.Value)
 	case *ast.TagNode:
 		n.Value, err = x.node(n.Value)
 		return n, err
@@ -47,7 +62,7 @@ func (x expander) node(n ast.Node) (_ ast.Node, err error) {
 	return n, nil
 }
 
-func (x expander) mapping(n *ast.MappingNode) error {
+func (x *expander) mapping(n *ast.MappingNode) error {
 	var own, merged []*ast.MappingValueNode
 	known := map[string]bool{}
 	for _, p := range n.Values {

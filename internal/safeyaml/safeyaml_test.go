@@ -1,6 +1,7 @@
 package safeyaml
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -96,13 +97,51 @@ func TestWhatParsersReadDifferentlyIsRefused(t *testing.T) {
 	}
 }
 
+// TestVariablesAreTextsOrNumbers: what a variable holds changes no other value, and is a text if it is not one number or
+// the like, or in quotes.
+func TestVariablesAreTextsOrNumbers(t *testing.T) {
+	t.Setenv("VAGEN_TEST", "a: b # c")
+	t.Setenv("VAGEN_NUMBER", "8")
+	expand := func(text string) (v any, errs []error) {
+		file, err := Parse([]byte(text))
+		require.NoError(t, err, text)
+		body, errs := Expand(file.Docs[0].Body, true)
+		require.NoError(t, yaml.NodeToValue(body, &v))
+		return v, errs
+	}
+	for text, want := range map[string]any{
+		"${oc.env:VAGEN_TEST}":            "a: b # c",
+		"'x ${oc.env:VAGEN_TEST}'":        "x a: b # c",
+		"'${oc.env: VAGEN_NUMBER }'":      "8",
+		"${oc.env:VAGEN_NUMBER}":          uint64(8),
+		"1${oc.env:VAGEN_NUMBER}":         uint64(18),
+		`"${oc.env:VAGEN_NUMBER}"`:        "8",
+		"|\n  ${oc.env:VAGEN_NUMBER}":     "8",
+		"${oc.env:NOT_SET, true}":         true,
+		"${oc.env:NOT_SET, a, b }":        "a, b",
+		"${oc.env:NOT_SET,}":              nil,
+		"${oc.env:NOT_SET,'[1]'}":         "'[1]'",
+		"${oc.env:NOT_SET,007}":           "007",
+		"[x] # ${oc.env:NOT_SET}":         []any{"x"},
+		"${other} ${oc.env:VAGEN_NUMBER}": "${other} 8",
+	} {
+		v, errs := expand("a: " + text)
+		require.Empty(t, errs, text)
+		require.Equal(t, map[string]any{"a": want}, v, text)
+	}
+	_, errs := expand("a: ${oc.env:NOT_SET}\nb:\n- ${oc.env:NOR_THIS}")
+	require.EqualError(t, errors.Join(errs...), `line 1: the environment variable NOT_SET is not set, and ${oc.env:NOT_SET} has no default
+line 3: the environment variable NOR_THIS is not set, and ${oc.env:NOR_THIS} has no default`)
+}
+
 // TestAliasesAndMergeKeysAreExpanded as in YAML 1.1: own keys come first, then those of
 // earlier mappings.
 func TestAliasesAndMergeKeysAreExpanded(t *testing.T) {
 	expand := func(text string) (v any, err error) {
 		file, err := Parse([]byte(text))
 		require.NoError(t, err)
-		body, err := Expand(file.Docs[0].Body)
+		body, errs := Expand(file.Docs[0].Body, false)
+		err = errors.Join(errs...)
 		if err == nil {
 			err = yaml.NodeToValue(body, &v)
 		}

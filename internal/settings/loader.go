@@ -21,6 +21,8 @@ type Loader struct {
 	// Unknown, if not nil, receives the keys that are neither fields nor foreign, which are
 	// errors otherwise.
 	Unknown func(path string, value any)
+	// Variables means that documents may refer to environment variables, see safeyaml.Expand.
+	Variables bool
 
 	fields
 	foreign []Foreign
@@ -78,9 +80,11 @@ func (l *Loader) YAML(name string, raw []byte) {
 		if doc.Body == nil {
 			continue
 		}
-		body, err := safeyaml.Expand(doc.Body)
-		if err != nil {
+		body, faults := safeyaml.Expand(doc.Body, l.Variables)
+		for _, err := range faults {
 			l.problems = append(l.problems, at(name, err))
+		}
+		if body == nil {
 			return
 		}
 		l.node(name, "", body)

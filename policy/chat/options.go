@@ -29,7 +29,7 @@ type Options struct {
 	// OPENAI_API_KEY, ANTHROPIC_API_KEY, or GEMINI_API_KEY and then
 	// GOOGLE_API_KEY, at the API's public address. To any other address no key is
 	// sent unless KeyEnv names one, so that a key is not sent to a wrong service.
-	KeyEnv string
+	KeyEnv string `holds:"variable"`
 
 	// Header is sent with every request, for instance anthropic-beta. Headers that
 	// carry keys are refused.

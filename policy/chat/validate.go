@@ -29,7 +29,7 @@ func (o *Options) Validate() error {
 	o.checkAddress(f)
 	f.Struct(o, "")
 	if o.MaxDelay < o.Backoff {
-		f.Bad("MaxDelay", "%v is below Backoff, %v", o.MaxDelay, o.Backoff)
+		f.Bad("MaxDelay", "%v is below {Backoff}, %v", o.MaxDelay, o.Backoff)
 	}
 	o.checkMoney(f)
 	o.Pictures.check(f, o.API)
@@ -44,7 +44,7 @@ func (o *Options) Validate() error {
 	return f.Err()
 }
 
-// checkAddress checks the address, the key's variable and the headers, so that a key
+// checkAddress checks the address and the headers, so that a key
 // is not sent to a wrong address or stored in options.
 func (o *Options) checkAddress(f *field.Checks) {
 	if o.BaseURL != "" {
@@ -53,20 +53,17 @@ func (o *Options) checkAddress(f *field.Checks) {
 		case err != nil:
 			f.Bad("BaseURL", "is not a URL; it is not shown because it may contain a password")
 		case u.User != nil:
-			f.Bad("BaseURL", "contains a user or a password; set the key in an environment variable, see KeyEnv")
+			f.Bad("BaseURL", "contains a user or a password; set the key in an environment variable, see {KeyEnv}")
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 			f.Bad("BaseURL", "%q is not of the form https://host/v1", o.BaseURL)
 		case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 			f.Bad("BaseURL", "ends in a query or a fragment")
 		}
 	}
-	if o.KeyEnv != "" && !variable(o.KeyEnv) {
-		f.Bad("KeyEnv", "is not the name of an environment variable in capitals; it is not shown because it may be a key")
-	}
 	for _, name := range slices.Sorted(maps.Keys(o.Header)) {
 		switch http.CanonicalHeaderKey(name) {
 		case "Authorization", "Proxy-Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie":
-			f.Bad("Header", "%s carries a key; set the key in an environment variable, see KeyEnv", name)
+			f.Bad("Header", "%s carries a key; set the key in an environment variable, see {KeyEnv}", name)
 		case "Content-Type", "Content-Length", "Host", "":
 			f.Bad("Header", "%q is set by the package itself", name)
 		}
@@ -79,17 +76,6 @@ func (o *Options) checkAddress(f *field.Checks) {
 	}
 }
 
-// variable reports whether text can be the name of an environment variable. Lower-case
-// letters are refused, so that a key is not mistaken for a name and shown.
-func variable(name string) bool {
-	for i, r := range name {
-		if r != '_' && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return name != ""
-}
-
 func (o *Options) checkMoney(f *field.Checks) {
 	for _, model := range slices.Sorted(maps.Keys(o.Prices)) {
 		p := o.Prices[model]
@@ -100,7 +86,7 @@ func (o *Options) checkMoney(f *field.Checks) {
 		}
 	}
 	if _, priced := o.Prices[o.Model]; o.Budget > 0 && !priced {
-		f.Bad("Budget", "%v needs a price, but Prices has no %q", o.Budget, o.Model)
+		f.Bad("Budget", "%v needs a price, but {Prices} has no %q", o.Budget, o.Model)
 	}
 }
 

@@ -85,7 +85,7 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 		}
 	}
 	if p.Policy != nil {
-		if err := p.Policy.Terms(t, &t.taught); err != nil {
+		if err := t.add(p.Policy, &t.taught); err != nil {
 			return err
 		}
 	}

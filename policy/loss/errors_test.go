@@ -78,6 +78,11 @@ func TestLossesMustKeepTheLengthsOfTheirColumns(t *testing.T) {
 		testkit.Error(t, err, ErrLength, says)
 		err = EvalWeighted(&r, p, make([]float32, 3), valid())
 		require.ErrorIs(t, err, ErrLength, says)
+		for _, outer := range []Policy{OffPolicyMask{Policy: p}, Distill{KL: K1, Policy: p}} {
+			b := valid()
+			b.Ref = make([]float32, 3)
+			require.ErrorIs(t, Eval(&r, outer, Aggregation{}, b), ErrLength, "%T: %s", outer, says)
+		}
 	}
 }
 

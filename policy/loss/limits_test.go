@@ -112,6 +112,19 @@ func TestMaskedTokensAreCountedOnce(t *testing.T) {
 	}
 }
 
+// TestMaskedTokensHaveNoDerivatives, of the numbers that they are compared by, either.
+func TestMaskedTokensHaveNoDerivatives(t *testing.T) {
+	d := Divergence{Form: Raised, Choice: Choice{ByTeacher, 4}, Floor: -3}
+	b := comparedBatch(5, d)
+	for i := range b.LogProb {
+		b.OldLogProb[i], b.Advantage[i] = b.LogProb[i]+1, -1
+	}
+	got := mustEval(t, Distill{Over: d}, Aggregation{}, b)
+	require.True(t, slices.ContainsFunc(got.GradChosen, func(x float64) bool { return x != 0 }))
+	got = mustEval(t, OffPolicyMask{Policy: Distill{Over: d}, Delta: 0.01}, Aggregation{}, b)
+	require.Equal(t, make([]float64, len(b.Chosen)), got.GradChosen)
+}
+
 // TestRangesIncludeTheirLimits: neither gradient nor count change at a limit, as in PyTorch's clamp.
 func TestRangesIncludeTheirLimits(t *testing.T) {
 	for _, x := range []float64{-1, 2} {

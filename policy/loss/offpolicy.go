@@ -90,7 +90,7 @@ func (p OffPolicyMask) Terms(t *Terms, b *Batch[float64]) error {
 	if err := ready(t, b, notNegative("off-policy mask", bound{"Delta", p.Delta})); err != nil {
 		return err
 	}
-	if err := p.Policy.Terms(t, b); err != nil {
+	if err := t.add(p.Policy, b); err != nil {
 		return err
 	}
 	before := b.before(p.FromSampling)
@@ -111,6 +111,7 @@ func (p OffPolicyMask) Terms(t *Terms, b *Batch[float64]) error {
 					t.Clipped++
 				}
 				t.Loss[i], t.Slope[i] = 0, 0
+				clear(t.chosenOf(i))
 			}
 		}
 	}

@@ -99,17 +99,25 @@ func (t *Terms) evaluate(p Policy, b *Batch[float64]) error {
 	if err := t.reset(b); err != nil {
 		return err
 	}
-	if err := p.Terms(t, b); err != nil {
+	if err := t.add(p, b); err != nil {
 		return fmt.Errorf("loss: %T: %w", p, err)
-	}
-	if n := len(b.LogProb); len(t.Loss) != n || len(t.Slope) != n || len(t.LogRatio) != n ||
-		len(t.Chosen) != 0 && len(t.Chosen) != len(b.Chosen) {
-		return fmt.Errorf("loss: %T: it left %d losses, %d slopes, %d log-ratios and %d derivatives of compared tokens for "+
-			"%d tokens, of which %d numbers are compared: %w",
-			p, len(t.Loss), len(t.Slope), len(t.LogRatio), len(t.Chosen), n, len(b.Chosen), ErrLength)
 	}
 	if !t.Weighted {
 		t.weigh(b)
+	}
+	return nil
+}
+
+// add adds the terms of a loss.
+func (t *Terms) add(p Policy, b *Batch[float64]) error {
+	if err := p.Terms(t, b); err != nil {
+		return err
+	}
+	if n := len(b.LogProb); len(t.Loss) != n || len(t.Slope) != n || len(t.LogRatio) != n ||
+		len(t.Chosen) != 0 && len(t.Chosen) != len(b.Chosen) {
+		return fmt.Errorf("it left %d losses, %d slopes, %d log-ratios and %d derivatives of compared tokens for "+
+			"%d tokens, of which %d numbers are compared: %w",
+			len(t.Loss), len(t.Slope), len(t.LogRatio), len(t.Chosen), n, len(b.Chosen), ErrLength)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ type Service struct {
 	// one must have its default. Concurrency is how many claims the model reads at once.
 	Model string `yaml:"model" kind:"path" doc:"folder of a model that this process loads, instead of judge_base_url and judge_model"`
 	// KeyEnv is the environment variable that holds the key, in capitals; "" sends no key.
-	KeyEnv            string  `yaml:"key_env" kind:"secret" doc:"environment variable with its key; empty sends none"`
+	KeyEnv            string  `yaml:"key_env" kind:"secret" holds:"variable" doc:"environment variable with its key; empty sends none"`
 	Concurrency       int     `yaml:"concurrency" range:"1,1024" doc:"requests at once"`
 	RequestsPerMinute int     `yaml:"requests_per_minute" range:"0,1e+09" doc:"most requests in a minute, retries included; 0 is no limit"`
 	TokensPerMinute   int     `yaml:"tokens_per_minute" range:"0,1e+12" doc:"most tokens in a minute, estimated until the service has counted; 0 is no limit"`
@@ -46,8 +46,7 @@ func DefaultService() Service {
 		CacheMB: 256}
 }
 
-// check reports the errors of the settings that their tags do not say. The value of KeyEnv is never shown: it may be a
-// key.
+// check reports the errors of the settings that their tags do not say.
 func (s *Service) check(c *field.Checks) {
 	if alone := (Service{
 		Model: s.Model, Concurrency: s.Concurrency, StepBudget: s.StepBudget, Cache: s.Cache, CacheMB: s.CacheMB,
@@ -59,9 +58,6 @@ func (s *Service) check(c *field.Checks) {
 			c.Say("{judge.model} is a model of this process, for which only judge.concurrency, judge.step_budget, judge.cache and " +
 				"judge.cache_mb may be set: the other keys of judge are about a service")
 		}
-	}
-	if strings.Trim(s.KeyEnv, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
-		c.Say("{judge.key_env} is not the name of an environment variable in capitals; it is not shown because it may be a key")
 	}
 }
 

@@ -30,7 +30,7 @@ type Options struct {
 	// Listen is the gateway's address, TokenEnv the environment variable with its token. Addresses
 	// that other machines reach need one.
 	Listen   string `option:"listen"`
-	TokenEnv string `option:"token_env"`
+	TokenEnv string `option:"token_env" holds:"variable"`
 	// Host is the name in the addresses that agents get; "" is the address of Listen.
 	Host string `option:"host"`
 	// RewardCommand scores an episode: it reads a Record and writes a Score, both as JSON.

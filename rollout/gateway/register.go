@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 
 	"vagen/env"
+	"vagen/internal/keyenv"
 )
 
 // The environment's name, and what happens there.
@@ -58,10 +58,12 @@ func (p *pool) gateway(o *Options) (*Gateway, error) {
 				"another address, or these must be the same", env.ErrOption, o.Listen, other.tokenEnv, other.host)
 		}
 	}
-	t := os.Getenv(o.TokenEnv)
-	if t == "" && o.TokenEnv != "" {
-		return nil, fmt.Errorf("gateway: option \"token_env\": %w: the environment variable %s is not set", env.ErrOption,
-			o.TokenEnv)
+	t := ""
+	if o.TokenEnv != "" {
+		var err error
+		if t, err = keyenv.Read(o.TokenEnv); err != nil {
+			return nil, fmt.Errorf("gateway: option \"token_env\": %w: %w", env.ErrOption, err)
+		}
 	}
 	g, err := New(Settings{Listen: o.Listen, Token: t, Host: o.Host, Log: p.log})
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 type ServersConfig struct {
 	Addresses []string `yaml:"addresses" default:"[]" idle:"" doc:"base URLs of the servers, such as http://host:8000; with none, the model in this process generates the responses, or scores as the reference policy"`
 	Model     string   `yaml:"model" null:"" doc:"name under which vLLM serves the base model; null is the only one that it serves"`
-	KeyEnv    string   `yaml:"api_key_env" null:"" doc:"environment variable with the servers' API key; null sends none"`
+	KeyEnv    string   `yaml:"api_key_env" null:"" holds:"variable" doc:"environment variable with the servers' API key; null sends none"`
 
 	Timeout    float64 `yaml:"timeout" default:"600" range:">0,1e6" must:"be above 0 and at most 1e6" unit:"seconds" doc:"time limit of a response, or of the scores of a row; one that takes longer is aborted and requested again"`
 	Attempts   int     `yaml:"attempts" default:"6" count:"positive" doc:"how often a response is requested before its episode is lost, or the scores of a row before the run ends"`

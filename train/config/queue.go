@@ -17,7 +17,7 @@ type QueueConfig struct {
 
 	Creds   string `yaml:"creds" null:"" doc:"file with credentials in NATS's format"`
 	User    string `yaml:"user" null:"" doc:"name of the user whose password is in key_env; null logs in with the token in key_env, if that is set"`
-	KeyEnv  string `yaml:"key_env" null:"" doc:"environment variable with the token, or the password of user. Workers of an embedded server need the same; with null it makes a key of its own, which its user can read in queue/key of the run while it runs"`
+	KeyEnv  string `yaml:"key_env" null:"" holds:"variable" doc:"environment variable with the token, or the password of user. Workers of an embedded server need the same; with null it makes a key of its own, which its user can read in queue/key of the run while it runs"`
 	CA      string `yaml:"tls_ca" null:"" doc:"PEM file with the authorities that sign the server's certificate; null is those of the system. Refused with embedded: its workers get it as --tls-ca"`
 	Cert    string `yaml:"tls_cert" null:"" doc:"PEM file with a certificate: this client's, or that of an embedded server"`
 	CertKey string `yaml:"tls_key" null:"" doc:"PEM file with the key of tls_cert"`

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -159,14 +158,10 @@ func (m *Measured) check(k Key) error {
 
 // readJSON reads a whole JSON file of limited size.
 func readJSON(path string, into any) error {
-	info, err := os.Stat(path) // before it is opened: opening a pipe would wait
-	if err != nil {
-		return fmt.Errorf("credit: %w", err)
+	raw, err := regular.ReadAtMost(path, maxFile, ErrFile)
+	if errors.Is(err, regular.ErrNotRegular) {
+		err = fmt.Errorf("%w: %w", ErrFile, err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return fmt.Errorf("credit: %s: %w: it must be a regular file of at most %d bytes", path, ErrFile, maxFile)
-	}
-	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("credit: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"vagen/internal/clock"
+	"vagen/internal/keyenv"
 	"vagen/internal/silent"
 	"vagen/policy"
 	"vagen/policy/engine"
@@ -162,8 +163,9 @@ func serverOptions(key, kind string, s *config.ServersConfig) (engine.Options, e
 	if s.KeyEnv == "" {
 		return o, nil
 	}
-	if o.Key = os.Getenv(s.KeyEnv); o.Key == "" {
-		return o, fmt.Errorf("%w: %s.api_key_env: the environment variable %s is not set", config.ErrConfig, key, s.KeyEnv)
+	var err error
+	if o.Key, err = keyenv.Read(s.KeyEnv); err != nil {
+		return o, fmt.Errorf("%w: %s.api_key_env: %w", config.ErrConfig, key, err)
 	}
 	return o, nil
 }

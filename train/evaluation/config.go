@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -115,6 +114,15 @@ func DefaultBackend() BackendConfig {
 	}
 }
 
+// chatKeys are the settings of a backend's options.
+var chatKeys = map[string]string{
+	"Model": "model", "BaseURL": "base_url", "KeyEnv": "key_env", "Concurrency": "max_concurrency",
+	"RequestsPerMinute": "requests_per_minute", "TokensPerMinute": "tokens_per_minute", "Retries": "max_retries",
+	"Backoff": "min_backoff", "MaxDelay": "max_backoff", "Timeout": "timeout", "Omit": "omit", "Extra": "extra",
+	"Pictures.JPEG": "jpeg", "Pictures.MaxSide": "max_side", "Pictures.Detail": "detail", "Opened": "template_opens",
+	"Prices": "price", "Budget": "budget",
+}
+
 // ChatConfig sets how responses are sampled.
 type ChatConfig struct {
 	Temperature float64  `yaml:"temperature" doc:"divides the logits; 0 selects the most likely token"`
@@ -163,28 +171,6 @@ func splitEnvs(raw []byte) (envs, rest []byte, names []string) {
 	return envs, rest, names
 }
 
-// fromEnv matches references to environment variables, and lines that are comments, which have none.
-var fromEnv = regexp.MustCompile(`(?m)^[ \t]*#.*|\$\{oc\.env:([A-Za-z_]\w*)(?:,([^}\n]*))?\}`)
-
-// expandEnv replaces ${oc.env:NAME} and ${oc.env:NAME,default} by environment variables.
-func expandEnv(raw []byte) (out []byte, faults []error) {
-	out = fromEnv.ReplaceAllFunc(raw, func(text []byte) []byte {
-		m := fromEnv.FindSubmatch(text)
-		if m[1] == nil {
-			return text
-		}
-		if v, ok := os.LookupEnv(string(m[1])); ok && !strings.ContainsAny(v, "\n\r") {
-			return []byte(v)
-		}
-		if !bytes.Contains(text, []byte(",")) {
-			faults = append(faults, fmt.Errorf("%s: the environment variable %s is not set, and there is no default", text,
-				m[1]))
-		}
-		return m[2]
-	})
-	return out, faults
-}
-
 // Parts are a program's own parts of an evaluation. The zero value has those of the library.
 type Parts struct {
 	// Backends are those that api may name, beside local; nil is chat.Builtin.
@@ -216,13 +202,10 @@ func (p Parts) Load(path string, overrides []string) (*Plan, error) {
 	envs, rest, _ := splitEnvs(raw)
 	e := &Plan{Config: Default(), dir: filepath.Dir(path), own: p}
 	l := settings.NewLoader(&e.Config, foreign)
-	rest, faults := expandEnv(rest)
+	l.Variables = true
 	l.YAML(path, rest)
 	l.Overrides(overrides)
 	notes, _, problems := l.Finish()
-	for _, err := range faults {
-		problems = append(problems, fmt.Errorf("%s: %w", path, err))
-	}
 	for _, n := range notes {
 		e.Notes = append(e.Notes, n.Key+": "+n.About)
 	}

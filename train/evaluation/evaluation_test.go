@@ -224,6 +224,17 @@ func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	testkit.Error(t, err, config.ErrConfig, `more.yaml: envs[0]: tag_id is "more", which`)
 }
 
+// TestVariablesChangeOnlyTheirOwnValue: one may hold what YAML would read otherwise.
+func TestVariablesChangeOnlyTheirOwnValue(t *testing.T) {
+	t.Setenv("VAGEN_TEST", "a: b # c")
+	t.Setenv("VAGEN_JOBS", "3")
+	text := strings.Replace(evalText, "${oc.env:NOT_SET,runs}", "${oc.env:VAGEN_TEST}", 1)
+	text = strings.Replace(text, "run: {", "run:\n  max_concurrent_jobs: ${oc.env:VAGEN_JOBS}\n  <<: {", 1)
+	e, err := Load(evalFile(t, text), nil)
+	require.NoError(t, err)
+	require.Equal(t, []any{"a: b # c", 3}, []any{e.Config.FileRoot, e.Config.Run.Jobs})
+}
+
 // TestEvaluationsReportAllMistakes at once, with their lines.
 func TestEvaluationsReportAllMistakes(t *testing.T) {
 	_, err := Load(evalFile(t, `run: {backend: openai, resume: maybe, max_concurrent_jobs: 0}

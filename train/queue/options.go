@@ -125,20 +125,20 @@ func (o *Connection) check(c *field.Checks) {
 		c.Bad("Name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
 	}
 	if o.Creds != "" && (o.User != "" || o.hasKey()) {
-		c.Bad("Creds", "%q, but User, Key or KeyFile is set, too: only one way to log in is possible", o.Creds)
+		c.Bad("Creds", "%q, but {User}, {Key} or {KeyFile} is set, too: only one way to log in is possible", o.Creds)
 	}
 	if o.Key != "" && o.KeyFile != "" {
-		c.Bad("KeyFile", "%q, but Key is set, too: set one of them", o.KeyFile)
+		c.Bad("KeyFile", "%q, but {Key} is set, too: set one of them", o.KeyFile)
 	}
 	if o.User != "" && !o.hasKey() {
-		c.Bad("User", "%q, but Key, the password, is empty", o.User)
+		c.Bad("User", "%q, but {Key}, the password, is empty", o.User)
 	}
 	if (o.Cert == "") != (o.CertKey == "") {
-		c.Bad("Cert", "%q and CertKey %q: both must be set, or none", o.Cert, o.CertKey)
+		c.Bad("Cert", "%q and {CertKey} %q: both must be set, or none", o.Cert, o.CertKey)
 	}
 	if o.URL != Embedded {
 		if err := natsurl.Check(o.URL); err != nil {
-			c.Add("URL", fmt.Errorf("queue: URL: %w: it is not %s, and %w", ErrOption, Embedded, err))
+			c.Bad("URL", "it is not %s, and %v", Embedded, err)
 		}
 	}
 }
@@ -167,16 +167,16 @@ func (o *Options) Check() error {
 			c.Bad("Dir", "empty, must be a folder for the embedded server")
 		}
 		if o.Creds != "" {
-			c.Bad("Creds", "%q, but an embedded server knows only Key, and User with Key", o.Creds)
+			c.Bad("Creds", "%q, but an embedded server knows only {Key}, and {User} with {Key}", o.Creds)
 		}
 		if o.CA != "" {
 			c.Bad("CA", "%q, but an embedded server is in this process: only workers need it", o.CA)
 		}
 		host, _, err := natsurl.Listen(o.Listen)
 		if err != nil {
-			c.Add("Listen", fmt.Errorf("queue: Listen: %w: %w", ErrOption, err))
+			c.Bad("Listen", "%v", err)
 		} else if !o.hasKey() && !origin.Loopback(host) {
-			c.Bad("Listen", "%q, which other machines can reach: set Key, a token or password, or listen on 127.0.0.1", o.Listen)
+			c.Bad("Listen", "%q, which other machines can reach: set {Key}, a token or password, or listen on 127.0.0.1", o.Listen)
 		}
 	}
 	return c.Err()

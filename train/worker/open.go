@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 
 	"vagen/internal/clock"
+	"vagen/internal/field"
+	"vagen/internal/keyenv"
 	"vagen/policy"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
@@ -49,9 +50,9 @@ func (t *Trainer) options() (queue.Options, error) {
 	out.Sync, out.Tries = k.Sync, k.Tries
 	out.Lease, out.NoWorkers = clock.Seconds(k.Lease), clock.Seconds(k.NoWorkers)
 	if k.KeyEnv != "" {
-		if out.Key = os.Getenv(k.KeyEnv); out.Key == "" {
-			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig,
-				k.KeyEnv)
+		var err error
+		if out.Key, err = keyenv.Read(k.KeyEnv); err != nil {
+			return out, fmt.Errorf("%w: run.queue_options.key_env: %w", config.ErrConfig, err)
 		}
 	}
 	if out.Run = t.ID; out.Run == "" {
@@ -81,7 +82,16 @@ func asConfig(err error) error {
 	if err == nil || errors.Is(err, config.ErrConfig) {
 		return err
 	}
-	return fmt.Errorf("%w: run.queue: %w", config.ErrConfig, err)
+	return fmt.Errorf("%w: run.queue: %w", config.ErrConfig, field.Renamed(err, queueKeys))
+}
+
+// queueKeys are the settings of the options of a queue.
+var queueKeys = map[string]string{
+	"URL": "run.queue", "Name": "run.queue_options.name", "Creds": "run.queue_options.creds",
+	"User": "run.queue_options.user", "Key": "run.queue_options.key_env", "CA": "run.queue_options.tls_ca",
+	"Cert": "run.queue_options.tls_cert", "CertKey": "run.queue_options.tls_key", "Listen": "run.queue_options.listen",
+	"Lease": "run.queue_options.lease", "Tries": "run.queue_options.tries",
+	"NoWorkers": "run.queue_options.no_worker_timeout",
 }
 
 // Open connects a run to its workers, nil without run.queue. state is the block state_reward of

@@ -102,15 +102,28 @@ func (t *Table) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 		}
 		lp := t.at(state).logProbs(s.Temperature)
 		u, word := rand.New(rand.NewPCG(p.Seed, 0)).Float64(), int32(0)
-		for ; word < t.end()-1; word++ {
+		for ; s.Temperature > 0 && word < t.end()-1; word++ {
 			if u -= math.Exp(lp[word]); u < 0 {
 				break
 			}
+		}
+		if s.Temperature == 0 {
+			word = first(lp)
 		}
 		c.Tokens, c.LogProbs = []int32{word, t.end()}, []float32{float32(lp[word]), 0}
 		c.Text, c.Stop = t.words[word], policy.StopEnd
 	}
 	return out, ctx.Err()
+}
+
+// first returns the index of the largest number, the first one of equal ones.
+func first(xs []float64) (at int32) {
+	for i, x := range xs {
+		if x > xs[at] {
+			at = int32(i)
+		}
+	}
+	return at
 }
 
 // Forget implements policy.Policy.

@@ -20,3 +20,14 @@ func TestRecordedConversationsContinue(t *testing.T) {
 	table.Forget(7)
 	require.Empty(t, table.resumed)
 }
+
+// TestTheFirstOfTheMostLikelyWordsIsChosen at temperature 0, whatever the seed.
+func TestTheFirstOfTheMostLikelyWordsIsChosen(t *testing.T) {
+	table := New([]string{"a", "b", "c"}, func(policy.Message) (int32, bool) { return 0, true })
+	table.Cells[table.noState()] = &Cell{Logits: []float64{-1, 2, 2}}
+	for seed := range uint64(20) {
+		out, err := table.Generate(t.Context(), []policy.Prompt{{Seed: seed}}, policy.Sampling{})
+		require.NoError(t, err)
+		require.Equal(t, "b", out[0].Text)
+	}
+}

@@ -65,7 +65,7 @@ func (c *cache) path(key string) string { return filepath.Join(c.dir, key[:2], k
 // get returns the answer of a key. A file that is damaged counts as missing.
 func (c *cache) get(key string) (string, bool) {
 	path := c.path(key)
-	raw, err := regular.ReadFile(path)
+	raw, err := regular.ReadAtMost(path, 2*largestAnswer, fs.ErrInvalid)
 	if err != nil {
 		return "", false
 	}
