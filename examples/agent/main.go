@@ -1,66 +1,58 @@
-// Agent is a program in which a language model must find a number with a tool. It knows nothing of training, and
-// agents with an SDK work in the same way. A run with this environment trains it, and says by variables where to ask:
+// Agent is a program in which a language model must find a number with a tool. It uses the SDK of OpenAI and knows
+// nothing of training. A run with this environment trains it, and says by variables where to ask:
 //
 //	env: {name: agent, config: {command: [go, run, ./examples/agent]}}
 package main
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"log"
-	"net/http"
 	"os"
 	"strconv"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
 )
 
-type object = map[string]any
-
-var tools = json.RawMessage(`[{"type": "function", "function": {"name": "guess", "description": "guesses the number",
-	"parameters": {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}}}]`)
+var guess = openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
+	Name: "guess", Description: openai.String("guesses the number"),
+	Parameters: openai.FunctionParameters{"type": "object", "required": []string{"number"},
+		"properties": map[string]any{"number": map[string]any{"type": "integer"}}},
+})
 
 // main lets the model guess at most twice, and reports the reward: 1 for the first guess, 0.5 for the second.
 func main() {
+	ctx, model := context.Background(), openai.NewClient() // of OPENAI_BASE_URL and OPENAI_API_KEY
 	seed, _ := strconv.Atoi(os.Getenv("VAGEN_SEED"))
 	colour := []string{"red", "blue"}[seed%2]
-	ms := []any{object{"role": "system", "content": "Find the number."},
-		object{"role": "user", "content": "The box is " + colour + "."}}
+	chat := openai.ChatCompletionNewParams{Model: "policy", Tools: []openai.ChatCompletionToolUnionParam{guess},
+		Messages: []openai.ChatCompletionMessageParamUnion{
+			openai.SystemMessage("Find the number."), openai.UserMessage("The box is " + colour + ".")}}
 	reward := 0.0
 	for turn := 1.0; turn <= 2 && reward == 0; turn++ {
-		answer := post(os.Getenv("OPENAI_BASE_URL")+"/chat/completions",
-			object{"model": "policy", "messages": ms, "tools": tools})
-		message := answer["choices"].([]any)[0].(object)["message"].(object)
-		ms = append(ms, message)
-		calls, _ := message["tool_calls"].([]any)
-		for _, c := range calls {
+		answer, err := model.Chat.Completions.New(ctx, chat)
+		check(err)
+		message := answer.Choices[0].Message
+		chat.Messages = append(chat.Messages, message.ToParam())
+		for _, call := range message.ToolCalls {
 			result, arguments := "wrong", struct{ Number int }{}
-			text := c.(object)["function"].(object)["arguments"].(string)
-			if json.Unmarshal([]byte(text), &arguments) == nil && arguments.Number == seed%2+1 {
+			if json.Unmarshal([]byte(call.Function.Arguments), &arguments) == nil && arguments.Number == seed%2+1 {
 				result, reward = "right", 1/turn
 			}
-			ms = append(ms, object{"role": "tool", "tool_call_id": c.(object)["id"], "content": result})
+			chat.Messages = append(chat.Messages, openai.ToolMessage(result, call.ID))
 		}
-		if len(calls) == 0 {
-			ms = append(ms, object{"role": "user", "content": "Use the tool."})
+		if len(message.ToolCalls) == 0 {
+			chat.Messages = append(chat.Messages, openai.UserMessage("Use the tool."))
 		}
 	}
-	post(os.Getenv("VAGEN_EPISODE_URL")+"/reward", object{"reward": reward, "success": reward == 1})
+	check(model.Post(ctx, "reward", map[string]any{"reward": reward, "success": reward == 1}, nil,
+		option.WithBaseURL(os.Getenv("VAGEN_EPISODE_URL"))))
 }
 
-// post sends a request and returns the answer. An error ends the program, and the episode with it.
-func post(url string, body object) (answer object) {
-	raw, _ := json.Marshal(body)
-	r, err := http.NewRequest("POST", url, bytes.NewReader(raw))
+// check ends the program at an error, and the episode with it.
+func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+os.Getenv("OPENAI_API_KEY"))
-	got, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer got.Body.Close()
-	if err := json.NewDecoder(got.Body).Decode(&answer); err != nil || got.StatusCode >= 300 {
-		log.Fatal(url, ": ", got.Status, " ", err)
-	}
-	return answer
 }
