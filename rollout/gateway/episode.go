@@ -9,6 +9,7 @@ import (
 	"image"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -151,10 +152,17 @@ func (e *Episode) note(r *dialect.Request, p place) {
 		e.count("agent/loose_matches")
 	}
 	for _, m := range p.delta {
-		if m.Role == dialect.Tool && m.Text == "[tool output omitted]" {
-			e.count("agent/lost_images") // the OpenAI Agents SDK drops images of tools
+		if m.Role == dialect.Tool && losesImage(m.Text) {
+			e.count("agent/lost_images")
 		}
 	}
+}
+
+// losesImage reports whether a result of a tool had an image that the client has not sent as one: the OpenAI Agents SDK
+// drops it, and the AI SDK of Vercel sends it within a text.
+func losesImage(text string) bool {
+	return text == "[tool output omitted]" ||
+		strings.HasPrefix(text, `[{"type":"`) && strings.Contains(text, `"mediaType":"image/`)
 }
 
 func (e *Episode) count(name string) { e.counts[name]++ }

@@ -88,7 +88,7 @@ func TestOddRequestsCorruptNoRow(t *testing.T) {
 	require.Equal(t, rollout.EndDone, tr.End)
 	require.Equal(t, 1.0, tr.Return())
 	require.Len(t, tr.Turns, 5, "the stream came once, and one of two equal requests was continued")
-	for name, n := range map[string]float64{"bad_requests": 5, "retries": 1, "lost_answers": 1, "discarded": 1} {
+	for name, n := range map[string]float64{"bad_requests": 6, "retries": 1, "lost_answers": 1, "discarded": 1} {
 		require.Equal(t, n, tr.Metrics["agent/"+name], name)
 	}
 }
@@ -125,6 +125,43 @@ func TestInstructionsAreReplacedAlone(t *testing.T) {
 	require.True(t, strings.HasPrefix(third, "[system]Be long.\n\nUse metres.\n\n# Tools"), third)
 	require.Contains(t, third, `"name":"g"`)
 	require.NotContains(t, third, `"name":"f"`)
+}
+
+// TestLostImagesAreCounted: those of tools over chat completions, as two SDKs send them.
+func TestLostImagesAreCounted(t *testing.T) {
+	g := opened(t, paidFor(func(e *Episode) {
+		for _, result := range []string{"[tool output omitted]", "a file of type image/png",
+			`[{\"type\":\"text\",\"text\":\"see\"},{\"type\":\"file\",\"mediaType\":\"image/png\",\"data\":{}}]`,
+			`[{\"type\":\"image-data\",\"data\":\"\",\"mediaType\":\"image/png\"}]`} {
+			code, _, a := post(t, e.URL+"/v1/chat/completions", "", `{"messages": [{"role": "user", "content": "look"},
+				{"role": "tool", "tool_call_id": "1", "content": "`+result+`"}]}`)
+			require.Equal(t, 200, code, a)
+		}
+	}))
+	require.Equal(t, 3.0, playedWell(t, g, "four").Metrics["agent/lost_images"])
+}
+
+// TestAThreadContinuesItsConversation: clients of Anthropic's protocol that ask for a thread send what is new, and the
+// id of the answer that it follows. Instructions and tools are those with which the thread was created.
+func TestAThreadContinuesItsConversation(t *testing.T) {
+	const call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"
+	g := opened(t, paidFor(func(e *Episode) {
+		thread := `{"system": "Be brief.", "tools": [{"name": "f", "input_schema": {}}], "thread": {"type": "create"}, `
+		ask := func(text string) {
+			code, _, a := post(t, e.URL+"/v1/messages", "", thread+`"messages": [
+				{"role": "user", "content": "`+text+`"}]}`)
+			require.Equal(t, 200, code, a)
+			require.Equal(t, "tool_use", a["stop_reason"])
+			thread = `{"thread": {"type": "continue", "previous_message_id": "` + a["id"].(string) + `"}, `
+		}
+		ask("x")
+		ask("y")
+		ask("z")
+	}))
+	tr := playedWell(t, g, call)
+	require.Len(t, tr.Turns, 3)
+	require.Len(t, tr.Rows, 1)
+	require.Equal(t, 1, strings.Count(text(tr.Rows[0].Tokens()), "Be brief."))
 }
 
 // TestAFollowUpMayCallEarlierTools: with previous_response_id the policy is shown the tools of the earlier request,

@@ -99,6 +99,8 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 		{Chat, `{"temperature": "hot"}`, `temperature: string is not allowed, must be a number`},
 		{Responses, `{"input": [{"type": "function_call", "name": 7}]}`, `input.name: number is not allowed, must be a string`},
 		{Responses, `{"input": [{"type": "computer_call"}]}`, `input[0].type: "computer_call" is not allowed`},
+		{Messages, `{"messages": [{"role": "user", "content": "x"}], "thread": {"type": "fork"}}`,
+			`thread.type: "fork" is not allowed, must be create or continue`},
 		{Messages, `{"messages": [{"role": "user", "content": [{"type": "document"}]}]}`,
 			`messages[0].content[0].type: "document" is not allowed`},
 		{Messages, `{"messages": [{"role": "user", "content": [{"type": "tool_result", "content": [{"type": "tool_result"}]}]}]}`,

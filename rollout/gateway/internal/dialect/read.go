@@ -55,12 +55,12 @@ func (r *Request) read(p Protocol, q *query) error {
 	if strings.HasPrefix(first.Text, billing) {
 		_, first.Text, _ = strings.Cut(first.Text, "\n")
 	}
+	first.Replaced = Instructions
+	if err := r.continued(p, q); err != nil {
+		return err
+	}
 	items := q.Messages
 	if p == Responses {
-		first.Replaced = Instructions
-		if q.Previous != "" {
-			r.Messages = append(r.Messages, Message{Role: Conversation, ID: q.Previous, Text: "previous_response_id"})
-		}
 		if _, ok := jsontext.Text(q.Input); ok {
 			items = []part{{Role: User, Content: q.Input}}
 		} else if err := unmarshal(q.Input, r.Field, &items); err != nil {
@@ -74,6 +74,25 @@ func (r *Request) read(p Protocol, q *query) error {
 		if err := r.item(&items[i], fmt.Sprintf("%s[%d]", r.Field, i)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// continued adds the conversation that a request continues by the id of its last answer.
+func (r *Request) continued(p Protocol, q *query) error {
+	id, field := "", ""
+	switch {
+	case p == Responses:
+		id, field = q.Previous, "previous_response_id"
+	case p == Messages && q.Thread.Type == "continue":
+		if id, field = q.Thread.Previous, "thread.previous_message_id"; id == "" {
+			return Bad(field, "missing")
+		}
+	case p == Messages && q.Thread.Type != "" && q.Thread.Type != "create":
+		return Bad("thread.type", "%q is not allowed, must be create or continue", short(q.Thread.Type))
+	}
+	if id != "" {
+		r.Messages = append(r.Messages, Message{Role: Conversation, ID: id, Text: field})
 	}
 	return nil
 }

@@ -54,6 +54,14 @@ type choices struct {
 	Reasoning  kind     `json:"reasoning"`
 	ToolChoice kind     `json:"tool_choice"`
 	Parallel   *bool    `json:"parallel_tool_calls"`
+	Thread     thread   `json:"thread"` // of Anthropic's messages
+}
+
+// thread asks the service to keep a conversation, or to continue one that it keeps: such a request has only what is
+// new.
+type thread struct {
+	Type     string `json:"type"`
+	Previous string `json:"previous_message_id"`
 }
 
 // unknown has the fields that are refused.
