@@ -17,6 +17,9 @@ type spokenCall struct{ name, arguments string }
 
 // policyText is the response of a policy with which the gateway gives the recorded answer.
 func (x *recording) policyText() string {
+	if x.Response.Policy != nil {
+		return *x.Response.Policy
+	}
 	var s spoken
 	if len(x.Response.Body) > 0 {
 		s.whole(x.Response.Body)
