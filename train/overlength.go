@@ -39,7 +39,7 @@ func (k *collector) dropOverlong(ctx context.Context, p policy.Policy) error {
 		}
 		var kept []rollout.Episode
 		var of []int // their entries
-		mixed := l.mixture != nil && part.levels == &l.train
+		mixed := part.levels == &l.train
 		for i, e := range all {
 			if lengths[i] <= c.Data.MaxPrompt {
 				if kept = append(kept, e); mixed {

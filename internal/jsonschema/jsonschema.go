@@ -62,9 +62,21 @@ func (s Schema) alternatives() []any {
 	return slices.Concat(jsontext.List(s["anyOf"]), jsontext.List(s["oneOf"]))
 }
 
-// Describe describes the values that a part of the schema allows.
-func (s Schema) Describe(part Schema) string { return s.describe(part, 0) }
+// DescribeField describes an object's field: the values that the schema allows, what it says about them, and whether
+// the field may be left out.
+func (s Schema) DescribeField(name string) string {
+	f := s.Field(name)
+	out := s.describe(f, 0)
+	if about, _ := f["description"].(string); about != "" {
+		out += ", " + about
+	}
+	if !slices.Contains(s.Required(), name) {
+		out += " (may be left out)"
+	}
+	return out
+}
 
+// describe describes the values that a part of the schema allows.
 func (s Schema) describe(part Schema, depth int) string {
 	part = s.resolve(part)
 	if all := part.alternatives(); len(all) > 0 && depth < maxNested {
@@ -131,7 +143,7 @@ func (c *check) value(s Schema, v any) (why func() error) {
 	if !ok {
 		return nil
 	}
-	why = func() error { return fmt.Errorf("it must be %s, found %s", c.root.Describe(s), shown(v)) }
+	why = func() error { return fmt.Errorf("it must be %s, found %s", c.root.describe(s, 0), shown(v)) }
 	if all := s.alternatives(); len(all) > 0 {
 		if slices.ContainsFunc(all, func(a any) bool { return c.value(jsontext.Object(a), v) == nil }) {
 			return nil
@@ -180,7 +192,7 @@ func (c *check) object(s Schema, v map[string]any) (why func() error) {
 	for _, name := range s.Required() {
 		if _, ok := v[name]; !ok {
 			return func() error {
-				return fmt.Errorf("field %q: it is missing, must be %s", name, c.root.Describe(s.Field(name)))
+				return fmt.Errorf("field %q: it is missing, must be %s", name, c.root.describe(s.Field(name), 0))
 			}
 		}
 	}

@@ -48,6 +48,7 @@ func TestPartsAreCheckedAndDescribed(t *testing.T) {
 		require.NoError(t, err, c)
 	}
 	require.EqualError(t, s.Check(Schema{"$ref": "#/definitions/Old"}, 1.0), "it must be null, found 1")
+	require.Equal(t, "any value (may be left out)", s.DescribeField("any"))
 	place := jsontext.Object(root["$defs"])["Place"]
 	require.EqualError(t, s.Check(jsontext.Object(place), map[string]any{"x": 1.0, "y": 1.0}),
 		`field "y": it is unknown, there are x`)
@@ -63,7 +64,7 @@ func TestReferencesWithoutEndTakeNoTime(t *testing.T) {
 	require.NoError(t, s.Check(s, "a"))
 	require.NoError(t, s.Check(Schema{"$ref": "#/$defs/A"}, "a"))
 	require.False(t, s.Names(Schema{"$ref": "#/$defs/A"}, "a"))
-	require.Less(t, len(s.Describe(Schema{"$ref": "#/$defs/A"})), 4*maxDescribe)
+	require.Less(t, len(s.describe(Schema{"$ref": "#/$defs/A"}, 0)), 4*maxDescribe)
 }
 
 // TestManyAlternativesTakeNoMemory: a schema of few bytes has lists that are met again and again.

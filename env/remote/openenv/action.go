@@ -65,28 +65,16 @@ func (m *mapping) prompt() string {
 	case formatWhole:
 		return ""
 	case formatField:
-		return fmt.Sprintf("Answer with <answer>…</answer>, which holds %s: %s.", m.field, m.describe(m.field))
+		return fmt.Sprintf("Answer with <answer>…</answer>, which holds %s: %s.", m.field, m.schema.DescribeField(m.field))
 	}
 	var b strings.Builder
 	b.WriteString("Answer with <answer>{…}</answer>, which holds a JSON object with these fields:")
 	for _, name := range m.schema.Fields() {
 		if _, given := m.fixed[name]; !given && name != "metadata" { // which every action has
-			fmt.Fprintf(&b, "\n- %s: %s", name, m.describe(name))
+			fmt.Fprintf(&b, "\n- %s: %s", name, m.schema.DescribeField(name))
 		}
 	}
 	return b.String()
-}
-
-func (m *mapping) describe(name string) string {
-	p := m.schema.Field(name)
-	out := m.schema.Describe(p)
-	if about, _ := p["description"].(string); about != "" {
-		out += ", " + about
-	}
-	if !slices.Contains(m.schema.Required(), name) {
-		out += " (may be left out)"
-	}
-	return out
 }
 
 // action reads a response. The error says what is wrong with it, to the model.
