@@ -12,7 +12,7 @@ type given struct {
 func (r *reader) runAt(k int) (run []chunk, next int) {
 	for m := k; m < len(r.chunks); m++ {
 		switch c := &r.chunks[m]; {
-		case c.class == dir && c.travel != r.chunks[k].travel && !r.leads:
+		case c.class == dir && c.travel != r.chunks[k].travel:
 			return run, next
 		case c.class == dir:
 			p := *c
@@ -36,7 +36,7 @@ func (r *reader) shareReferences() {
 		_, next := r.runAt(k)
 		run, ref := r.chunks[k:next], nothing
 		share := func(c *chunk) {
-			if c.class == dir && c.ref == nothing {
+			if c.ref == nothing {
 				c.ref = ref
 			}
 			if c.class == dir {
@@ -44,7 +44,7 @@ func (r *reader) shareReferences() {
 			}
 		}
 		for m := len(run) - 1; m >= 0; m-- {
-			if share(&run[m]); run[m].class == but || run[m].class == comma && run[m+1].class == dir {
+			if share(&run[m]); run[m].class == but || run[m].class == comma {
 				ref = nothing
 			}
 		}
@@ -107,7 +107,7 @@ func (r *reader) assign(ends class) {
 		case reach:
 			r.leads = true
 		case like:
-			s.alike = s.alike || s.given != nil
+			s.alike = s.given != nil
 		case fix:
 			r.replace, s.front, s.given = true, nil, nil
 		}
@@ -119,17 +119,16 @@ func (r *reader) assign(ends class) {
 
 // carry keeps the noun of a question or a heading, and the places of one, for the next sentence.
 func (r *reader) carry(s *subject, topic *chunk, ends class) {
-	n := len(r.chunks)
-	if s.noun != nil && s.bare && s.own {
+	if s.noun != nil && s.bare {
 		noun := *s.noun
 		r.topic = &noun
 	} else if topic != nil && !s.own && ends == line {
 		r.topic = topic
 	}
-	if s.front != nil && !s.used && (r.asking || r.chunkIs(n-1, colon) || ends == line) {
+	if !s.used && (r.asking || ends == line) {
 		r.front = s.front
 	}
-	r.replace = r.replace && (!s.own || r.asking)
+	r.replace = r.replace && !s.own
 }
 
 // placed reads the places at k and returns the last of them: they are of the subject, or of a noun
@@ -162,11 +161,10 @@ func (r *reader) named(s *subject, c *chunk, k int) {
 	if s.noun != nil {
 		row.place = s.noun.axis
 	}
-	switch has := row.place != (place{}) && c.who[0] != foreign; {
-	case has && s.equals && c.who[0] == player && (c.axis == (place{}) || c.axis == row.place): // its row is mine
+	switch has := row.place != (place{}); {
+	case has && s.equals && c.who[0] == player && c.axis == (place{}): // its row is mine
 		r.give(*s.noun, []chunk{row})
-	case has && s.noun.who[0] == player && c.who[0] >= 0 && c.axis == (place{}) &&
-		r.chunkIs(k-1, be, see):
+	case has && s.noun.who[0] == player && r.chunkIs(k-1, be, see):
 		r.give(*c, []chunk{row}) // my row contains the box
 		s.noun, s.bare, s.front, s.fronted = c, false, nil, false
 	case s.front != nil && (!s.used || after && !r.placeNext(k)):
@@ -259,8 +257,7 @@ func (r *reader) give(n chunk, run []chunk) {
 	for _, w := range n.who {
 		for _, p := range run {
 			switch {
-			case mine && p.ref < 0 && w == player && len(n.who) > 1,
-				w != player && mine && p.ref == nothing && !p.plain,
+			case w != player && mine && p.ref == nothing && !p.plain,
 				!mine && things > 1 && n.many == 0 && p.plain && p.ref == nothing: // they share a row
 				continue
 			}

@@ -196,7 +196,7 @@ func (r *reader) relations() []reward.Relation {
 			if t.exact && v&beside != 0 && t.said[1-a]&beside != 0 {
 				t.said[1], t.exact = 0, false // directly above and to the left
 			}
-			if t.exact && t.said[a] == 0 && (t.said[1-a] == less || t.said[1-a] == after) {
+			if t.exact && (t.said[1-a] == less || t.said[1-a] == after) {
 				t.said[a] = equal
 			}
 		}

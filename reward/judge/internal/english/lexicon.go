@@ -102,7 +102,7 @@ type word struct {
 	class  class
 	at     place
 	n      int    // of a number
-	option string // "ref", "counted", "several", "link", "region"
+	option string // "ref", "counted", "region"
 }
 
 // phrase is what several words mean that start with the same two.

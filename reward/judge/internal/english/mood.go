@@ -25,8 +25,7 @@ func (r *reader) silences() []span {
 				to = r.end // my guess: …
 			}
 			// A doubt on its own is about what stands before it: "above me, but I am not sure".
-			if from > r.begin && !r.has(from, to, dir, level, axis, align) &&
-				(!r.is(from, but) || !r.has(from, to, object)) {
+			if from > r.begin && !r.has(from, to, dir, level, axis, align) && !r.has(from, to, object) {
 				from, _ = r.clauseAt(from - 1)
 			}
 		}
@@ -65,7 +64,7 @@ func (r *reader) breaks(k, from int) bool {
 	case r.is(k+1, in):
 		return t.class == comma && r.has(from, k, dir, level, axis, align)
 	case r.is(k+1, object, det, pron, me, my, indefinite, its, both, hedge, no, but, past, see, other, motion):
-		return t.class == comma && t.text != "[" || r.has(from, k, dir, level, axis, align)
+		return t.class == comma || r.has(from, k, dir, level, axis, align)
 	}
 	return t.class == comma && r.is(k+1, comma)
 }

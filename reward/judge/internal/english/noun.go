@@ -122,7 +122,7 @@ func (r *reader) beforeNoun(p *phraseOf, j int) bool {
 		}
 		p.count, p.counted = t.n, true
 	case my:
-		p.named = p.named || r.leadsToObject(j+1)
+		p.named = r.leadsToObject(j+1)
 		return r.leadsToObject(j+1) && !r.is(j+1, me)
 	case unknown:
 		return r.leadsToObject(j)
@@ -138,13 +138,13 @@ func (r *reader) ownedAt(c chunk, i, j int) (chunk, int) {
 	switch k := j + 1; {
 	case r.is(k, cell, axis):
 		if c.who = []int{player}; !mine {
-			c.who = r.recall(false)
+			c.who = r.recall()
 		}
 		if r.tokens[k].class == axis {
 			c.axis = r.tokens[k].at
 		}
 		return c, k + 1
-	case mine && r.is(k, unknown) && !r.leadsToObject(k):
+	case mine && r.is(k, unknown):
 		c.who = []int{foreign}
 		return c, k + 1
 	}
@@ -166,10 +166,10 @@ func (r *reader) pronounAt(c chunk, i, j int) (chunk, int) {
 		c.who = []int{foreign}
 	default:
 		if len(r.recent) > 0 {
-			c.who = r.recall(t.option == "several")
+			c.who = r.recall()
 		}
 	}
-	if len(c.who) == 0 || j > i && !t.class.in(me, void) {
+	if len(c.who) == 0 {
 		return c, i
 	}
 	return r.possession(c, j+1)
@@ -178,7 +178,7 @@ func (r *reader) pronounAt(c chunk, i, j int) (chunk, int) {
 // partAt reads "the position of the box" and "the row of the player".
 func (r *reader) partAt(c chunk, p phraseOf, i, j int) (chunk, int) {
 	t, link := &r.tokens[j], r.text(j+1)
-	if (p.named || j == i) && r.is(j+1, of) && (link == "of" || link == "to" && t.class == cell) {
+	if (p.named || j == i) && link == "of" {
 		if inner, after := r.nounAt(j + 2); after > j+2 {
 			if inner.at = i; t.class == axis {
 				inner.axis = t.at
@@ -208,7 +208,7 @@ func (r *reader) leadsToObject(i int) bool {
 		case object:
 			return true
 		case me:
-			return t.text != "i" && t.text != "me"
+			return t.text != "i"
 		case unknown, ordinal, other:
 		default:
 			return false
@@ -230,15 +230,14 @@ func (r *reader) thingAt(c chunk, p phraseOf, j int) (chunk, int) {
 	}
 	c.kind = t.kind
 	one := !t.many && label == 0
-	bare := one && !p.named && !p.indef && !p.counted
 	switch {
 	case p.indef && r.apposed(t.kind):
 		c.who = r.chunks[len(r.chunks)-2].who // the box, a crate, …
 	case len(c.who) > 0: // no hole
 		r.recent = []int{r.find(t.kind, label)}
-	case bare && !r.only(t.kind) && !r.is(next, be) && r.spoken(r.find(t.kind, 0)),
-		one && r.count(t.kind) > 1 && p.named && r.spoken(r.find(t.kind, 0)) && r.placeFollows(next),
-		p.count == 1 && one, p.another, p.indef && one:
+	case one && !p.named && !r.only(t.kind) && !r.is(next, be) && r.spoken(r.find(t.kind, 0)),
+		one && r.count(t.kind) > 1 && r.spoken(r.find(t.kind, 0)) && r.placeFollows(next),
+		p.count == 1, p.another, p.indef && one:
 		c.who = []int{r.add(t.kind, 0)} // hole: left, hole: right
 		c.loose = r.text(next) == "each"
 	case p.count > 1 || t.many && !p.named:
@@ -304,8 +303,7 @@ func (r *reader) oneOf(c chunk, p phraseOf, i, j int) (chunk, int) {
 	case r.group == "" || r.only(r.group):
 		return c, i
 	}
-	before := r.is(i-1, stop, ask, line, comma, colon) || i == 0 || r.is(i-1, and) && len(r.recent) == 1
-	single = single && (!r.is(j+1, dir, unit, axis, cell) || r.plural && before && r.is(j+1, dir))
+	single = single && (!r.is(j+1, dir, unit, axis, cell) || r.plural && r.is(j+1, dir))
 	switch {
 	case single, j > i && (p.another || p.ord > 0 && r.plural):
 		if c.who = []int{foreign}; !p.another || !p.named || r.plural { // which one "the other" is, is not known
@@ -320,15 +318,13 @@ func (r *reader) oneOf(c chunk, p phraseOf, i, j int) (chunk, int) {
 }
 
 // recall returns what a pronoun stands for.
-func (r *reader) recall(several bool) []int {
+func (r *reader) recall() []int {
 	switch {
-	case several && len(r.recent) < 2 && len(r.listed) > 1:
-		return r.listed
-	case r.observer && !several:
+	case r.observer:
 		return []int{player} // the player has a box to its left
 	case len(r.recent) == 0:
 		return []int{foreign}
-	case r.recent[0] == player && r.speaker() == player:
+	case r.recent[0] == player:
 		for n := len(r.chunks) - 1; n >= 0; n-- {
 			if c := &r.chunks[n]; c.class == dir && c.ref >= 0 {
 				return []int{c.ref}

@@ -50,18 +50,16 @@ func (r *reader) beforePlace(p *placePhrase, i, j int) int {
 	case in, share:
 		p.within = true
 	case of, from:
-		if p.towards = true; t.option != "link" && !r.is(j+1, from) {
-			return j
-		}
+		p.towards = true
 	case exact:
 		// "Exactly two rows up" and "the column directly left" leave the other direction open.
 		c.exact = !(j == i && r.is(i-1, axis)) && !(t.option == "counted" && r.is(j+1, num, indefinite))
 	case my:
 		c.ref, p.owned = player, true
 	case its:
-		c.ref, p.owned = r.recall(false)[0], true
+		c.ref, p.owned = r.recall()[0], true
 	case object, me: // the player's left
-		if !p.within && !p.towards && t.class != me || !r.is(j+1, poss) || !r.is(j+2, dir, axis, exact, my, same) {
+		if !p.within && !p.towards && t.class != me || !r.is(j+1, poss) {
 			return j
 		}
 		if c.ref, p.owned = player, true; t.class == object {
@@ -69,14 +67,10 @@ func (r *reader) beforePlace(p *placePhrase, i, j int) int {
 		}
 		return j + 2
 	case near: // directly next to me on the right
-		if !c.exact || !r.is(j+1, of) || !r.is(j+2, me) {
+		if !c.exact || !r.is(j+1, of) {
 			return j
 		}
 		j += 2
-	case axis:
-		if r.is(j+1, of) || j == i || r.is(i, share) || !r.is(j+1, dir) && !r.is(j-1, unit, indefinite) {
-			return j
-		}
 	default:
 		return j
 	}
@@ -160,15 +154,12 @@ func (r *reader) moreAt(p *placePhrase, i, j int) int {
 func (r *reader) directionsAt(c *chunk, i, j int) int {
 	takes, first := false, j
 	for ; r.is(j, dir); j++ {
-		a := r.tokens[j].at
-		if c.place[0]&^a[0] != 0 && a[0] != 0 || c.place[1]&^a[1] != 0 && a[1] != 0 {
-			break
-		}
-		c.place[0] |= a[0]
-		c.place[1] |= a[1]
-		takes = r.tokens[j].option == "ref"
+		t := &r.tokens[j]
+		c.place[0] |= t.at[0]
+		c.place[1] |= t.at[1]
+		takes = t.option == "ref"
 	}
-	if r.is(j, unknown) && r.is(first-1, det) && first > i && !takes && r.tokens[j].option == "region" {
+	if r.is(first-1, det) && first > i && r.tokens[j].option == "region" {
 		c.mute = true // in the upper left corner
 		j++
 	}
@@ -193,10 +184,10 @@ func (r *reader) reference(c *chunk, j int) int {
 	for r.is(k, of, from, unit) {
 		k++
 	}
-	if c.ref != nothing || k == j || r.is(k-1, unit) {
+	if c.ref != nothing || k == j {
 		return j
 	}
-	if n, after := r.nounAt(k); after > k && (!r.is(after, poss) || !r.is(after+1, dir)) {
+	if n, after := r.nounAt(k); after > k && !r.is(after, poss) {
 		c.ref = n.who[0]
 		return after
 	}

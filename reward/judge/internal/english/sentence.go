@@ -141,11 +141,11 @@ func (r *reader) positionAt(k int) int {
 		for r.is(m, colon, be, cell) {
 			m++
 		}
-		if r.is(m, num) && !r.is(m+1, dir, unit, cell, exact) {
+		if r.is(m, num) {
 			set(t.at.axis(), r.tokens[m].n)
 			return m + 1
 		}
-	case t.class == num && n > 1 && r.chunkIs(n-1, be, colon) && r.chunks[n-2].axis != (place{}):
+	case t.class == num && n > 1 && r.chunks[n-2].axis != (place{}):
 		if !r.is(k+1, dir, unit, axis, cell, exact) {
 			set(r.chunks[n-2].axis.axis(), t.n)
 			return k + 1
@@ -200,11 +200,10 @@ func (r *reader) nameAt(k int) int {
 	}
 	switch {
 	case r.is(k, pron) && r.is(next, see): // it has a box
-	case r.is(k, det) && r.is(k+1, other) && next == k+2 && r.is(next, comma): // the other, the target
 	case c.who[0] == player && c.axis == (place{}) && !r.acts(k, next):
-		r.observer = r.observer || r.is(k, det) && r.is(next, see)
+		r.observer = r.is(k, det) && r.is(next, see)
 	default:
-		r.travel = r.travel && r.is(k-1, motion)
+		r.travel = r.is(k-1, motion)
 		if c.who[0] != player {
 			r.name(&c)
 		} else if r.is(k, det) && r.speaker() == nothing && r.base == player {
@@ -283,7 +282,7 @@ func (r *reader) speaker() int {
 // acts reports whether the player at i is placed, rather than an observer or a mover.
 func (r *reader) acts(i, next int) bool {
 	switch {
-	case next == r.end, r.is(i-1, be):
+	case next == r.end:
 		return r.is(i-1, be)
 	case r.is(i-1, from, of):
 		return false

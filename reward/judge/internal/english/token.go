@@ -107,7 +107,7 @@ func inContext(tokens []token) []token {
 		switch {
 		case t.class == skip, starts && (t.class == line || t.class == comma && t.text != "(" && t.text != "[" ||
 			t.class == indefinite && next.text == ")"),
-			t.text == "either" && (next.class.in(stop, comma) || before.class == not), t.class == stop &&
+			t.text == "either" && next.class.in(stop, comma), t.class == stop &&
 				before.class == comma && before.text == "":
 			continue
 		case t.class == num && (starts || before.text == "(") && (next.text == "." || next.text == ")"):
@@ -124,7 +124,7 @@ func inContext(tokens []token) []token {
 		case t.class == clock && before.class == num:
 			t = token{word: word{class: dir, at: clockFace[before.n%12]}, text: t.text}
 			out = out[:len(out)-1]
-		case t.class == poss && (before.class == pron || i > 0 && tokens[i-1].class == skip):
+		case t.class == poss && before.class == pron:
 			t.class = be
 		case t.class == ask && before.text == "(":
 			t.class = hedge
