@@ -122,7 +122,7 @@ func (r *reader) beforeNoun(p *phraseOf, j int) bool {
 		}
 		p.count, p.counted = t.n, true
 	case my:
-		p.named = r.leadsToObject(j+1)
+		p.named = r.leadsToObject(j + 1)
 		return r.leadsToObject(j+1) && !r.is(j+1, me)
 	case unknown:
 		return r.leadsToObject(j)
