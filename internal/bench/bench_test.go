@@ -62,7 +62,8 @@ func TestEveryModeReportsWhatItMeasured(t *testing.T) {
 }
 
 func TestPromptsHaveTheRequestedLength(t *testing.T) {
-	const thinking = `{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}` +
+	const thinking = `{%- for m in messages %}` +
+		`{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}` +
 		`{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>\n' }}{%- endif %}`
 	for template, opened := range map[string]string{"": "", thinking: "<think>\n"} {
 		r := &runner{Config: Config{Batch: 3, Seq: 133}, model: tiny(t, template)}
@@ -70,7 +71,8 @@ func TestPromptsHaveTheRequestedLength(t *testing.T) {
 		prompts, err := r.prompts()
 		require.NoError(t, err)
 		for _, p := range prompts {
-			pieces, _, err := r.model.Encode(append(p.Messages, policy.Message{Role: policy.Assistant, Text: opened + "1"}))
+			answer := policy.Message{Role: policy.Assistant, Text: opened + "1"}
+			pieces, _, err := r.model.Encode(append(p.Messages, answer))
 			require.NoError(t, err)
 			assert.Len(t, pieces[0].Tokens, 133)
 		}
