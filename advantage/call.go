@@ -122,8 +122,7 @@ func (c *call) unread() int {
 
 // publishValueMask allocates a value mask, all false, and sets all returns to IgnoreReturn.
 func (c *call) publishValueMask() {
-	c.spareValueMask = resize(c.spareValueMask, c.Tokens())
-	clear(c.spareValueMask)
+	c.spareValueMask = zeroed(c.spareValueMask, c.Tokens())
 	c.valueMask = c.spareValueMask
 	for t := range c.ret {
 		c.ret[t] = IgnoreReturn

@@ -61,9 +61,7 @@ func (g GDPO) run(c *call) error {
 		eps, g.NormByStd = rowsEpsilon, true
 	}
 	n, groups := c.Rows(), &c.memory.steps.groups
-	c.perRow, c.ids, c.counted = resize(c.perRow, n), resize(c.ids, n), resize(c.counted, n)
-	clear(c.perRow)
-	clear(c.counted)
+	c.perRow, c.ids, c.counted = zeroed(c.perRow, n), resize(c.ids, n), zeroed(c.counted, n)
 	for k := range max(1, len(c.Components)) {
 		weight := c.component(k, scores)
 		copy(c.ids, all.of)

@@ -112,9 +112,8 @@ func (s *steps) measure(groups *groups) {
 			}
 		}
 	}
-	farthest := resize(s.weight, groups.count())
+	farthest := zeroed(s.weight, groups.count())
 	s.weight = farthest
-	clear(farthest)
 	for key, id := range s.number {
 		if d := s.distance[id]; !math.IsInf(d, 1) {
 			k := groups.number[key.group]

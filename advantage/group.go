@@ -40,9 +40,7 @@ func (g *groups) count() int { return len(g.size) }
 // order. In float64, equal scores give a spread of 0, or of rounding errors far below any
 // epsilon.
 func (g *groups) score(scores []float64) {
-	g.mean, g.m2 = resize(g.mean, g.count()), resize(g.m2, g.count())
-	clear(g.mean)
-	clear(g.m2)
+	g.mean, g.m2 = zeroed(g.mean, g.count()), zeroed(g.m2, g.count())
 	for i, s := range scores {
 		g.mean[g.of[i]] += s
 	}

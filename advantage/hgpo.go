@@ -49,9 +49,7 @@ func (h HGPO) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	s.sum, s.weight = resize(s.sum, len(s.returns)), resize(s.weight, len(s.returns))
-	clear(s.sum)
-	clear(s.weight)
+	s.sum, s.weight = zeroed(s.sum, len(s.returns)), zeroed(s.weight, len(s.returns))
 	s.shared = append(s.shared[:0], s.ids...)
 	for k := 1; k <= h.History+1 && (k == 1 || s.lengthen(k)); k++ {
 		s.addLevel(math.Pow(float64(k+1), h.Alpha), h.NormByStd, eps)

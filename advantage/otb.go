@@ -113,8 +113,7 @@ func (c *call) squaredNorm(t int) float64 {
 
 // layOut gives every group its columns, and makes room for the sums.
 func (o OptimalBaseline) layOut(c *call, g *groups) {
-	c.columns = resize(c.columns, g.count())
-	clear(c.columns)
+	c.columns = zeroed(c.columns, g.count())
 	for row, k := range g.of {
 		lo, hi := c.Row(row)
 		of, n := &c.columns[k], count(c.mask[lo:hi])
@@ -140,6 +139,5 @@ func (o OptimalBaseline) layOut(c *call, g *groups) {
 		c.columns[k].start = n
 		n += c.columns[k].width
 	}
-	c.sums, c.toCome = resize(c.sums, n), resize(c.toCome, c.Tokens())
-	clear(c.sums)
+	c.sums, c.toCome = zeroed(c.sums, n), resize(c.toCome, c.Tokens())
 }

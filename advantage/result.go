@@ -51,3 +51,10 @@ func resize[E any](s []E, n int) []E {
 	}
 	return s[:n]
 }
+
+// zeroed is resize with every entry zero.
+func zeroed[E any](s []E, n int) []E {
+	s = resize(s, n)
+	clear(s)
+	return s
+}

@@ -33,8 +33,14 @@ func (j Judged) Scripts() []string {
 
 // Teach implements Teacher, if the environment does.
 func (j Judged) Teach(script string, noise float64, r *rand.Rand) (string, error) {
-	if t, ok := j.Env.(Teacher); ok {
-		return t.Teach(script, noise, r)
+	return Script(j.Env, script, noise, r)
+}
+
+// Script returns the response of a script, as Teacher.Teach does. For an environment that is no Teacher the error
+// wraps ErrScript.
+func Script(e Env, name string, noise float64, r *rand.Rand) (string, error) {
+	if t, ok := e.(Teacher); ok {
+		return t.Teach(name, noise, r)
 	}
-	return "", fmt.Errorf("env: teacher: %w: %q, the environment has no scripts", ErrScript, script)
+	return "", fmt.Errorf("env: teacher: %w: %q, the environment has no scripts", ErrScript, name)
 }

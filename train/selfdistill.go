@@ -38,11 +38,7 @@ func Hint(
 	})
 	of.MaxTurns = cmp.Or(of.MaxTurns, c.Rollout.MaxTurns)
 	say := func(e env.Env, of rollout.Episode, turn int) (string, error) {
-		t, ok := e.(env.Teacher)
-		if !ok {
-			return "", fmt.Errorf("%w: %q, the environment has no scripts", env.ErrScript, d.Teacher)
-		}
-		return t.Teach(d.Teacher, 0, rollout.ScriptRand(c.Run.Seed, uint64(of.Seed), uint64(turn)))
+		return env.Script(e, d.Teacher, 0, rollout.ScriptRand(c.Run.Seed, uint64(of.Seed), uint64(turn)))
 	}
 	ts, err := rollout.Demonstrate(ctx, nil, bare, []rollout.Episode{of}, say)
 	if err != nil {

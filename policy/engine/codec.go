@@ -134,15 +134,28 @@ func (c *Codec) picture(ref policy.Image) (pic picture, err error) {
 
 // pictures converts the images of messages.
 func (c *Codec) pictures(messages []policy.Message) ([]picture, error) {
-	var out []picture
+	var all []policy.Image
 	for _, m := range messages {
 		for _, im := range m.Images {
-			pic, err := c.picture(policy.Image{Image: im})
-			if err != nil {
-				return nil, fmt.Errorf("engine: %w: image %d: %w", policy.ErrMessages, len(out), err)
-			}
-			out = append(out, pic)
+			all = append(all, policy.Image{Image: im})
 		}
+	}
+	out, err := c.picturesOf(all)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w: %w", policy.ErrMessages, err)
+	}
+	return out, nil
+}
+
+// picturesOf converts images.
+func (c *Codec) picturesOf(images []policy.Image) ([]picture, error) {
+	var out []picture
+	for i, im := range images {
+		pic, err := c.picture(im)
+		if err != nil {
+			return nil, fmt.Errorf("image %d: %w", i, err)
+		}
+		out = append(out, pic)
 	}
 	return out, nil
 }

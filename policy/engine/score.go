@@ -127,15 +127,13 @@ func (f *Fleet) scoreRow(
 	ctx context.Context, rows *policy.Rows, row int, want []bool, top int,
 ) (*policy.Scores, error) {
 	tokens := rows.Tokens[rows.Offsets[row]:rows.Offsets[row+1]]
-	var pics []picture
+	var images []policy.Image
 	if rows.Images != nil {
-		for i, im := range rows.Images[row] {
-			pic, err := f.codec.picture(im)
-			if err != nil {
-				return nil, fmt.Errorf("image %d: %w", i, err)
-			}
-			pics = append(pics, pic)
-		}
+		images = rows.Images[row]
+	}
+	pics, err := f.codec.picturesOf(images)
+	if err != nil {
+		return nil, err
 	}
 	r, err := f.request(tokens, pics)
 	if err != nil {
