@@ -11,7 +11,6 @@ import (
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 	"vagen/internal/field"
-	"vagen/internal/rng"
 	"vagen/internal/transport"
 )
 
@@ -287,7 +286,7 @@ func mapping(data map[string]any, name string) (map[string]any, error) {
 // seed reads a seed; for null it draws one.
 func (s *Server) seed(v any) (int64, error) {
 	if v == nil {
-		return int64(rng.Derive(s.o.Seed, rng.Level, s.seeds.Add(1)) >> 33), nil
+		return s.seeds.Next(s.o.Seed), nil
 	}
 	n, whole := field.Rules{}.Whole(v)
 	if !whole {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"vagen/internal/origin"
 )
 
 // route is how a path is answered.
@@ -177,10 +179,11 @@ func (s *Server) limitBody(w http.ResponseWriter, r *http.Request) {
 
 // refuse checks Host, Origin and key; nil allows the request.
 func (s *Server) refuse(r *http.Request, rt route) *reply {
-	if err := s.checkOrigin(r); err != nil && !rt.public {
+	known := origin.Guard{Names: s.o.Hosts, Any: s.o.APIKey != "" && len(s.o.Hosts) == 0}
+	if err := known.Check(r); err != nil && !rt.public {
 		s.metrics.refused("origin")
 		s.log.Warn("request refused", "route", rt.name, "from", r.RemoteAddr, "err", err)
-		refused := detail(http.StatusForbidden, err.Error())
+		refused := detail(http.StatusForbidden, "remote: "+err.Error())
 		return &refused
 	}
 	if !rt.public && !s.authorized(r) {

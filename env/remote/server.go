@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/env/remote/internal/wire"
 	"vagen/internal/clock"
 	"vagen/internal/origin"
 	"vagen/internal/silent"
@@ -36,7 +37,7 @@ type Server struct {
 	legacy  *sessions
 	kinds   []string // kinds of environments that were requested, in order; protected by mu
 	metrics *counters
-	seeds   atomic.Uint64    // seeds drawn so far
+	seeds   wire.Seeds
 	routes  map[string]route // by path, which ends in a slash if an environment's name follows
 
 	base   context.Context // parent of all calls' contexts; ends when Close stops waiting

@@ -117,8 +117,17 @@ func (s Schema) Check(part Schema, v any) error {
 	return nil
 }
 
-// Names reports whether a part of the schema, or one of its alternatives, names the type of a value.
-func (s Schema) Names(part Schema, v any) bool { return (&check{root: s}).names(part, v) }
+// Read reads what a model wrote as the value of an object's field. It is JSON if the schema names the type of that, other
+// than a string, or if the schema does not allow it as a string; otherwise it is a string.
+func (s Schema) Read(field, text string) (v any, isJSON bool) {
+	part := s.Field(field)
+	v, err := jsontext.Tree[any](text, jsontext.Exact)
+	_, isText := v.(string)
+	if err == nil && (!isText && (&check{root: s}).names(part, v) || s.Check(part, text) != nil) {
+		return v, true
+	}
+	return text, false
+}
 
 // check is the check of one value. Its methods return why the schema does not allow the value, nil if it does. The
 // errors are made at the end, since to describe what each of many alternatives allows would take long.
@@ -199,6 +208,7 @@ func (c *check) object(s Schema, v map[string]any) (why func() error) {
 	return nil
 }
 
+// names reports whether a part of the schema, or one of its alternatives, names the type of a value.
 func (c *check) names(s Schema, v any) bool {
 	s, ok := c.visit(s)
 	return ok && (typed(texts(s["type"]), v) || slices.ContainsFunc(s.alternatives(), func(a any) bool {

@@ -40,7 +40,7 @@ func TestPartsAreCheckedAndDescribed(t *testing.T) {
 		v, err := jsontext.Tree[any](c.value, jsontext.Exact)
 		require.NoError(t, err)
 		part := s.Field(c.field)
-		require.Equal(t, c.named, s.Names(part, v), c)
+		require.Equal(t, c.named, (&check{root: s}).names(part, v), c)
 		if err = s.Check(part, v); c.wrong != "" {
 			require.EqualError(t, err, c.wrong)
 			continue
@@ -56,6 +56,24 @@ func TestPartsAreCheckedAndDescribed(t *testing.T) {
 		`field "x": it is missing, must be integer at least 0`)
 }
 
+// TestTextsAreReadByTheSchema: as JSON of a type that it names, or where it does not allow the text.
+func TestTextsAreReadByTheSchema(t *testing.T) {
+	root, err := jsontext.Tree[map[string]any](`{"properties": {"text": {"type": "string"}, "n": {"type": "integer"},
+		"maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "way": {"enum": ["up", 2]}, "any": true}}`, jsontext.Exact)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		field, text string
+		want        any
+	}{
+		{"text", "7", "7"}, {"text", `"a"`, `"a"`}, {"n", "7", 7.0}, {"n", "two", "two"}, {"n", "2.5", 2.5},
+		{"maybe", "null", nil}, {"maybe", "7", "7"}, {"way", "up", "up"}, {"way", `"up"`, "up"}, {"way", "2", 2.0},
+		{"any", "7", "7"}, {"none", "[]", "[]"},
+	} {
+		v, _ := Schema(root).Read(c.field, c.text)
+		require.Equal(t, c.want, v, c)
+	}
+}
+
 // TestReferencesWithoutEndTakeNoTime, and allow every value.
 func TestReferencesWithoutEndTakeNoTime(t *testing.T) {
 	both := []any{map[string]any{"$ref": "#/$defs/A"}, map[string]any{"$ref": "#/$defs/A"}}
@@ -63,7 +81,7 @@ func TestReferencesWithoutEndTakeNoTime(t *testing.T) {
 		"B": map[string]any{"$ref": "#/$defs/B"}}}
 	require.NoError(t, s.Check(s, "a"))
 	require.NoError(t, s.Check(Schema{"$ref": "#/$defs/A"}, "a"))
-	require.False(t, s.Names(Schema{"$ref": "#/$defs/A"}, "a"))
+	require.False(t, (&check{root: s}).names(Schema{"$ref": "#/$defs/A"}, "a"))
 	require.Less(t, len(s.describe(Schema{"$ref": "#/$defs/A"}, 0)), 4*maxDescribe)
 }
 
@@ -86,7 +104,7 @@ func TestManyAlternativesTakeNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for _, name := range []string{"A", "B", "D"} {
 		_ = s.Check(Schema{"$ref": "#/$defs/" + name}, "a")
-		_ = s.Names(Schema{"$ref": "#/$defs/" + name}, "a")
+		_ = (&check{root: s}).names(Schema{"$ref": "#/$defs/" + name}, "a")
 	}
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(50<<20))

@@ -43,19 +43,18 @@ func readParameters(text string, of jsonschema.Schema) string {
 			value = strings.TrimSuffix(strings.TrimSpace(value), functionClose)
 		}
 		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
-		fields, text = append(fields, jsontext.Quote(key)+": "+typed(value, of, key)), rest
+		fields, text = append(fields, jsontext.Quote(key)+": "+inJSON(value, of, key)), rest
 	}
 }
 
-// typed returns a value in JSON: as a text, unless it is other JSON of a type that the schema names.
-func typed(value string, of jsonschema.Schema, key string) string {
+// inJSON returns the value of a parameter in JSON.
+func inJSON(value string, of jsonschema.Schema, key string) string {
 	raw := strings.TrimSpace(value)
 	raw = cmp.Or(pytext.Constants[raw], raw) // as the template shows them
-	v, err := jsontext.Tree[any](raw, jsontext.Exact)
-	if _, isText := v.(string); err != nil || isText || !of.Names(of.Field(key), v) {
-		return jsontext.Quote(value)
+	if _, isJSON := of.Read(key, raw); isJSON {
+		return raw
 	}
-	return raw
+	return jsontext.Quote(value)
 }
 
 // parameters returns the schema of a tool's parameters. The definitions are lines of their own.

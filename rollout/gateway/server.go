@@ -85,16 +85,13 @@ func (x exchange) answer(f func(exchange) error) {
 	_ = x.write(e.Status, json.RawMessage(p.Body(e)))
 }
 
-// foreign returns an error about a request of a web page, or for another server.
+// foreign returns an error about a request of a web page, or without a token for another server.
 func (x exchange) foreign() error {
-	if x.Header.Get("Origin") == "" && (x.g.o.Token != "" || origin.Loopback(x.Host) ||
-		strings.EqualFold(origin.Host(x.Host), origin.Host(x.g.o.Host))) {
-		return nil
+	known := origin.Guard{Names: []string{origin.Host(x.g.o.Host)}, Any: x.g.o.Token != ""}
+	if err := known.Check(x.Request); err != nil {
+		return failure(http.StatusForbidden, "", "%v", err)
 	}
-	bad := refusal("Host", "web pages, and without a token other names than those of this machine and the option "+
-		"host, are not allowed")
-	bad.Status = http.StatusForbidden
-	return bad
+	return nil
 }
 
 // find returns the episode of the request, by the address or by the key. With a token, the

@@ -89,7 +89,7 @@ func (m *mapping) action(response string) (map[string]any, error) {
 		}
 		answer := strings.TrimSpace(response[begin+len("<answer>") : end])
 		if m.format == formatField {
-			given[m.field] = m.parse(answer)
+			given[m.field], _ = m.schema.Read(m.field, answer)
 		} else if tree, err := jsontext.Tree[map[string]any](answer, jsontext.Exact); err != nil || tree == nil {
 			return nil, fmt.Errorf("the answer must be a JSON object, found %q", clip(answer))
 		} else {
@@ -105,13 +105,4 @@ func (m *mapping) action(response string) (map[string]any, error) {
 		action[name] = given[name]
 	}
 	return action, m.schema.Check(m.schema, action)
-}
-
-// parse reads text as the value of the field: as text if the schema allows it, else as JSON.
-func (m *mapping) parse(answer string) any {
-	v, err := jsontext.Tree[any](answer, jsontext.Exact)
-	if err != nil || m.schema.Check(m.schema.Field(m.field), answer) == nil {
-		return answer
-	}
-	return v
 }

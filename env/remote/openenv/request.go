@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -190,12 +189,11 @@ func parseObject(v any, name string) (map[string]any, []problem) {
 func parseReset(data any) (r resetRequest, bad []problem) {
 	o, bad := parseObject(data, "data")
 	if v := o["seed"]; v != nil {
-		n, ok := field.Rules{}.Whole(v)
+		given := v
 		if digits, isText := v.(string); isText {
-			var err error
-			n, err = strconv.ParseInt(digits, 10, 64)
-			ok = err == nil
+			given = json.Number(digits)
 		}
+		n, ok := field.Rules{}.Whole(given)
 		if !ok || n < 0 {
 			bad = append(bad, wrong("int_parsing", "seed", v))
 		}

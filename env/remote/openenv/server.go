@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	"github.com/coder/websocket"
 
 	"vagen/env"
 	"vagen/env/remote"
+	"vagen/env/remote/internal/wire"
 	"vagen/internal/clock"
 	"vagen/internal/silent"
 	"vagen/internal/slots"
@@ -41,9 +41,9 @@ type Server struct {
 	o      remote.ServerOptions
 	log    *slog.Logger
 	mux    *http.ServeMux
-	prompt string        // system prompt
-	seeds  atomic.Uint64 // drawn for resets without one
-	bodies slots.Slots   // of large requests
+	prompt string // system prompt
+	seeds  wire.Seeds
+	bodies slots.Slots // of large requests
 
 	idle, base context.Context // of sessions that wait for a request, and of calls
 	quit, stop context.CancelFunc

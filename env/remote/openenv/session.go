@@ -14,7 +14,6 @@ import (
 	"vagen/env/remote/internal/wire"
 	"vagen/internal/clock"
 	"vagen/internal/jsontext"
-	"vagen/internal/rng"
 )
 
 // session is one WebSocket with its environment.
@@ -207,7 +206,7 @@ func (one *session) answer(m request, bad *fault) (answer *frame, end bool) {
 
 func (one *session) reset(r resetRequest) (*observed, error) {
 	if r.seed == nil {
-		seed := int64(rng.Derive(one.s.o.Seed, rng.Level, one.s.seeds.Add(1)) >> 33)
+		seed := one.s.seeds.Next(one.s.o.Seed)
 		r.seed = &seed
 	}
 	o, err := guarded(one, func() (env.Observation, error) { return one.env.Reset(one.call, *r.seed) })
