@@ -68,3 +68,15 @@ func TestGiGPONeedsStates(t *testing.T) {
 		require.ErrorIs(t, est.Estimate(&out, b), c.want, c.name)
 	}
 }
+
+// TestHistoriesAsLongAsTheLongestEpisodeCount: the second turns of two of three episodes have equal pairs of states, too.
+// At one state their returns 1, 0 and 5 differ from the mean by -1, -2 and 3, at the pair by 0.5 and -0.5.
+func TestHistoriesAsLongAsTheLongestEpisodeCount(t *testing.T) {
+	all := []bool{true, true, true, true, true, true}
+	b := &Batch{
+		Offsets: []int{0, 2, 4, 6}, Rewards: []float32{0, 1, 0, 0, 0, 5}, Loss: all, TurnEnd: all, Group: make([]int, 3),
+		States: []uint64{1, 2, 1, 2, 3, 2},
+	}
+	got := run(t, HGPO{Gamma: 1, History: 1}, b).Advantages
+	require.InDeltaSlice(t, []float32{0.5, -0.25, -0.5, -1.25, 0, 3}, got, 1e-5)
+}
