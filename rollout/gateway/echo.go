@@ -17,6 +17,7 @@ import (
 //   - white space at the ends of the text is added or removed, or a stop text added
 //   - arguments of calls are serialised again: order of keys, spaces, escapes, 2.0 for 2
 //   - arguments that are no JSON are replaced
+//   - arguments of a call that has the id of the answer's are completed or converted
 //   - the text beside calls is dropped, or calls are part of the text
 //   - several calls come back in turn, each before its result
 //   - an empty answer is dropped
@@ -35,10 +36,12 @@ func echo(a *dialect.Answer, rest []dialect.Message) (behind place, ok bool) {
 		more, behind.delta = inTurn(n, behind.delta)
 		calls, behind.loose = slices.Concat(calls, more), true
 	}
-	sameID := func(x, y dialect.Call) bool { return x.ID == y.ID }
+	sameID := func(x, y dialect.Call) bool { return x.ID == y.ID && x.Name == y.Name }
 	behind.named = len(calls) > 0 && slices.EqualFunc(a.Calls, calls, sameID)
+	same := sameCalls(a.Calls, calls)
+	behind.loose = behind.loose || !same
 	dropped := len(calls) > 0 && dialect.Plain(text) == ""
-	return behind, sameCalls(a.Calls, calls) && (dropped || sameText(a, text))
+	return behind, (same || behind.named) && (dropped || sameText(a, text))
 }
 
 // inTurn returns n or more calls that come back one after another, each behind the results of those before, and what is

@@ -141,6 +141,25 @@ func TestLostImagesAreCounted(t *testing.T) {
 	require.Equal(t, 3.0, playedWell(t, g, "four").Metrics["agent/lost_images"])
 }
 
+// TestCallsAreRecognisedByTheirIDs: Claude Code completes arguments with defaults of its own.
+func TestCallsAreRecognisedByTheirIDs(t *testing.T) {
+	const call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"
+	g := opened(t, paidFor(func(e *Episode) {
+		tools, first := `{"tools": [{"name": "f"}], "messages": [`, `{"role": "user", "content": "x"}`
+		_, _, a := post(t, e.URL+"/v1/messages", "", tools+first+`]}`)
+		id := a["content"].([]any)[0].(object)["id"].(string)
+		for _, name := range []string{id, "another"} {
+			code, _, bad := post(t, e.URL+"/v1/messages", "", tools+first+`, {"role": "assistant", "content": [{"type": "tool_use",
+				"id": "`+name+`", "name": "f", "input": {"a": 1, "all": false}}]}, {"role": "user", "content": [
+				{"type": "tool_result", "tool_use_id": "`+name+`", "content": "12"}]}]}`)
+			require.Equal(t, 200, code, bad)
+		}
+	}))
+	tr := playedWell(t, g, call)
+	require.Len(t, tr.Rows, 2, "the second call continues the first row")
+	require.Equal(t, 1.0, tr.Metrics["agent/loose_matches"])
+}
+
 // TestAThreadContinuesItsConversation: clients of Anthropic's protocol that ask for a thread send what is new, and the
 // id of the answer that it follows. Instructions and tools are those with which the thread was created.
 func TestAThreadContinuesItsConversation(t *testing.T) {

@@ -219,11 +219,12 @@ type tool struct {
 	Type        string          `json:"type"`
 	InputSchema json.RawMessage `json:"input_schema"`
 	Strict      bool            `json:"strict"`
+	Deferred    bool            `json:"defer_loading"`
 	Function    *tool           `json:"function"`
 }
 
 // tools reads the definitions of tools. Tools that a service would run itself are counted, since
-// there are none here.
+// there are none here. A deferred one is shown where a result refers to it, unless the service itself would search.
 func (r *Request) tools(raw json.RawMessage) error {
 	var all []tool
 	if !given(raw) {
@@ -233,6 +234,8 @@ func (r *Request) tools(raw json.RawMessage) error {
 		return err
 	}
 	var shown []string
+	r.deferred = map[string]string{}
+	searched := slices.ContainsFunc(all, func(t tool) bool { return strings.HasPrefix(t.Type, "tool_search") })
 	for i, t := range all {
 		switch {
 		case t.Function != nil:
@@ -256,7 +259,12 @@ func (r *Request) tools(raw json.RawMessage) error {
 		if given(t.InputSchema) {
 			t.Parameters = t.InputSchema
 		}
-		shown = append(shown, fmt.Sprintf(`{"type":"function","function":%s}`, marshal(t.definition)))
+		line := fmt.Sprintf(`{"type":"function","function":%s}`, marshal(t.definition))
+		if t.Deferred && !searched {
+			r.deferred[t.Name] = env.WithoutMarks(line)
+		} else {
+			shown = append(shown, line)
+		}
 	}
 	r.Tools = strings.Join(shown, "\n")
 	r.Constrained = slices.Compact(r.Constrained)
@@ -276,6 +284,7 @@ type part struct {
 	ID        json.RawMessage `json:"id"`
 	CallID    string          `json:"call_id"`
 	Name      string          `json:"name"`
+	Tool      string          `json:"tool_name"`
 	Input     json.RawMessage `json:"input"`
 	Arguments json.RawMessage `json:"arguments"`
 	Output    json.RawMessage `json:"output"`
@@ -314,6 +323,9 @@ func (r *Request) part(m *Message, p *part, field string) (text string, err erro
 	case "refusal":
 		text = env.WithoutMarks(p.Refusal)
 	case "thinking", "redacted_thinking", "reasoning":
+	case "tool_reference":
+		text = cmp.Or(r.deferred[p.Tool], env.WithoutMarks(p.Tool))
+		delete(r.deferred, p.Tool) // once, so that many references take no memory
 	case "tool_use":
 		m.Calls = append(m.Calls, Call{textOf(p.ID), p.Name, string(p.Input)})
 	case "tool_result":

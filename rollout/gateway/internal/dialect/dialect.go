@@ -78,8 +78,9 @@ type Request struct {
 	// and Constrained those that ask for answers of a given form, which the policy does not guarantee.
 	Overridden, Constrained []string
 
-	long   [][]byte // long strings of the body, see Shorten
-	images int      // those of long that are images
+	long     [][]byte          // long strings of the body, see Shorten
+	images   int               // those of long that are images
+	deferred map[string]string // definitions of tools by name, which results of tools refer to
 }
 
 // Form says how an answer is sent.
@@ -176,7 +177,7 @@ func (p Protocol) decode(body []byte, limit int) (*Request, error) {
 	if r.images < len(long) {
 		return p.decode(body, len(body)) // the others are texts
 	}
-	r.long, r.images = nil, 0
+	r.long, r.images, r.deferred = nil, 0, nil
 	if r.Messages = tidy(r.Messages); len(r.Messages) == 0 {
 		return nil, Bad(r.Field, "empty, must have at least one message with content")
 	}

@@ -226,6 +226,20 @@ func TestAnImageOfTheAssistantIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "messages[1].content[0].image_url: an image of the assistant")
 }
 
+// TestDeferredToolsAreShownWhereAResultRefersToThem, each once, so that the tools of a conversation stay as they are.
+func TestDeferredToolsAreShownWhereAResultRefersToThem(t *testing.T) {
+	const reference = `{"type": "tool_reference", "tool_name": "late"}`
+	r, err := Messages.Decode([]byte(`{"tools": [{"name": "f"}, {"name": "late", "defer_loading": true}], "messages": [
+		{"role": "user", "content": [{"type": "tool_result", "content": [` + reference + `, ` + reference + `]}]}]}`))
+	require.NoError(t, err)
+	require.Equal(t, `{"type":"function","function":{"name":"f"}}`, r.Tools)
+	require.Equal(t, `{"type":"function","function":{"name":"late"}}`+"\nlate", r.Messages[0].Text)
+	r, err = Messages.Decode([]byte(`{"tools": [{"type": "tool_search_tool_regex", "name": "s"}, {"name": "late",
+		"defer_loading": true}], "messages": [{"role": "user", "content": "x"}]}`))
+	require.NoError(t, err)
+	require.Contains(t, r.Tools, "late")
+}
+
 // TestUsageHasWhatClientsRequire: the types of openai-python have no default for these fields.
 func TestUsageHasWhatClientsRequire(t *testing.T) {
 	parts, _ := Responses.Answer(new(Answer))
