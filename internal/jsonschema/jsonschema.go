@@ -117,8 +117,8 @@ func (s Schema) Check(part Schema, v any) error {
 	return nil
 }
 
-// Read reads what a model wrote as the value of an object's field. It is JSON if the schema names the type of that, other
-// than a string, or if the schema does not allow it as a string; otherwise it is a string.
+// Read reads what a model wrote as the value of an object's field. It is JSON if the schema names the type of that,
+// other than a string, or if the schema does not allow it as a string; otherwise it is a string.
 func (s Schema) Read(field, text string) (v any, isJSON bool) {
 	part := s.Field(field)
 	v, err := jsontext.Tree[any](text, jsontext.Exact)

@@ -59,7 +59,8 @@ func TestPartsAreCheckedAndDescribed(t *testing.T) {
 // TestTextsAreReadByTheSchema: as JSON of a type that it names, or where it does not allow the text.
 func TestTextsAreReadByTheSchema(t *testing.T) {
 	root, err := jsontext.Tree[map[string]any](`{"properties": {"text": {"type": "string"}, "n": {"type": "integer"},
-		"maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "way": {"enum": ["up", 2]}, "any": true}}`, jsontext.Exact)
+		"maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "way": {"enum": ["up", 2]},
+		"any": true}}`, jsontext.Exact)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		field, text string
