@@ -394,26 +394,6 @@ func TestLargeIntegersAreShown(t *testing.T) {
 	require.Contains(t, o.Observation.Text, "9007199254740993", "which JSONEq does not compare")
 }
 
-// TestAlternativesOfAlternativesTakeNoTime: a schema of few bytes has more of them than can be read.
-func TestAlternativesOfAlternativesTakeNoTime(t *testing.T) {
-	defs := map[string]any{"A15": map[string]any{"type": "string"}}
-	ref := func(n int) map[string]any { return map[string]any{"$ref": fmt.Sprintf("#/$defs/A%d", n)} }
-	for n := range 15 {
-		all := make([]any, 10)
-		for i := range all {
-			all[i] = ref(n + 1)
-		}
-		defs[fmt.Sprintf("A%d", n)] = map[string]any{"anyOf": all}
-	}
-	schema := map[string]any{"required": []any{"a"}, "properties": map[string]any{"a": ref(0)}, "$defs": defs}
-	m, err := newMapping(schema, formatJSON,
-		"", nil)
-	require.NoError(t, err)
-	require.Less(t, len(m.prompt()), 2000)
-	_, err = m.action(`<answer>{"a":5}</answer>`)
-	require.NoError(t, err, "the server checks the rest")
-}
-
 // TestLargeIDsComeBack of requests of JSON-RPC.
 func TestLargeIDsComeBack(t *testing.T) {
 	raw, err := json.Marshal(answerMCP(read([]byte(`{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/list"}`))))
