@@ -88,6 +88,12 @@ const (
 // with AVX-512, if numbers are used often enough to be worth packing.
 func Multiplies(m, n, k int) bool { return usesAVX512() && min(m, n) >= 256 && k >= 64 }
 
+// WholeRows reports whether Opening and Closing compute a product of m rows of tokens with a matrix [n, k]. Without
+// AVX-512, where XLA's products are as fast, only many rows are worth the packing of weights.
+func WholeRows(m, n, k int) bool {
+	return Multiplies(m, n, k) || m >= 2048 && n >= 256 && k >= 64
+}
+
 // ScoreRows is the least number of rows for which Scores is used: with fewer, packing the output head takes longer
 // than it saves.
 const ScoreRows = 64

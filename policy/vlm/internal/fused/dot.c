@@ -6,7 +6,10 @@
 // Memory is read in several places at a time, which is up to twice as fast as in one: a processor requests only some
 // lines ahead in each. Accumulators are registers, PARTS for each product: several additions at a time hide what one
 // takes. What a product is does not depend on the tile that it is in, but for PARTS. Where there is something ahead,
-// it is requested into the second cache; the first one is too small for it beside x.
+// it is requested into the second cache; the first one is too small for it beside x. With PARTS, what is NEXT numbers on
+// is: a processor by itself requests too late, and stops at the end of a page.
+enum { NEXT = 256 };
+
 typedef void tile(const float *w, int64_t in, int64_t apart, const float *x, float *y, int64_t ld, const float *ahead);
 
 // A set of instructions has a vector V of EACH rows of x: of_w has 8 numbers of w for each of them, and of_x those of
@@ -59,9 +62,11 @@ __attribute__((noinline)) SIMD static float rest(const float *w, const float *x,
 		SET##_V s[COLS][(ROWS + SET##_EACH - 1) / SET##_EACH][PARTS] = {{{{0}}}};                                        \
 		int64_t k = 0;                                                                                                   \
 		for (; k + 8 * PARTS <= in; k += 8 * PARTS) {                                                                    \
-			if (ahead)                                                                                                   \
+			const float *next = PARTS > 1 ? w + NEXT : ahead;                                                            \
+			if (next)                                                                                                    \
 				UNROLL for (int c = 0; c < COLS; c++)                                                                    \
-					__builtin_prefetch(ahead + c * apart * in + k, 0, 2);                                                \
+					UNROLL for (int l = 0; l < 8 * PARTS; l += 16)                                                       \
+						__builtin_prefetch(next + c * apart * in + k + l, 0, 2);                                         \
 			UNROLL for (int p = 0; p < PARTS; p++) {                                                                     \
 				SET##_V a[COLS];                                                                                         \
 				UNROLL for (int c = 0; c < COLS; c++)                                                                    \
@@ -105,7 +110,7 @@ typedef struct {
 	tile *wide[8], *one[8];
 } tiles;
 
-// few is for up to two rows of x, or what has their bits: it waits for memory alone, and requests made no difference.
+// few is for up to two rows of x, or what has their bits: it waits for memory alone.
 static const tiles few = {4, 3, 0, {NAMES(avx2, 4, 4)}, {NAMES(avx2, 1, 4)}};
 static const tiles many = {3, 4, 2, {NAMES(avx2, 3, 1), avx2_3x4x1}, {NAMES(avx2, 1, 1), avx2_1x4x1}};
 

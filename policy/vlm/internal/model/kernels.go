@@ -122,7 +122,7 @@ func (s *StepKernels) large(x *Node, weights ...*Node) bool {
 		return false
 	}
 	return !slices.ContainsFunc(weights, func(w *Node) bool {
-		return w.DType() != dtypes.Float32 || s.unpacked(w) || !fused.Multiplies(rows(x), dim(w, 0), dim(w, 1))
+		return w.DType() != dtypes.Float32 || s.unpacked(w) || !fused.WholeRows(rows(x), dim(w, 0), dim(w, 1))
 	})
 }
 

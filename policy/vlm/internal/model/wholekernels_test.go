@@ -45,7 +45,7 @@ func checkWholeRows(t *testing.T, d *device.Device, b *Block, length int, kept b
 		var use StepKernels
 		y, all := b.Forward(w, n[0], n[1], n[2], &Layout{Groups: groups, Length: length, Use: &use, Kept: kept})
 		called := 1
-		if fused.Multiplies(tokens, b.Hidden, b.Hidden) {
+		if fused.WholeRows(tokens, b.Hidden, b.Hidden) {
 			called = 3
 			if b.Gated {
 				called = 2
