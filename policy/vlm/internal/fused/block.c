@@ -5,6 +5,7 @@
 
 #include "abi.h"
 #include "dot.h"
+#include "narrow.h"
 #include "rows.h"
 #include "team.h"
 
@@ -144,38 +145,74 @@ static int64_t used(const stretch *c, int64_t row) {
 // whole is n rounded up to vectors, of a stretch.
 static int64_t whole(const stretch *c, int64_t n) { return n + 7 < c->length ? (n + 7) & ~7 : c->length; }
 
-// blend adds the values of a stretch by their weights to VECTORS·8 numbers. Several sums at a time hide what one
-// takes.
-#define BLEND(NAME, VECTORS)                                                                    \
-	SIMD static void NAME(const float *v, int64_t dim, const float *weight, int64_t n, float *y) { \
-		v8 s[VECTORS];                                                                          \
-		for (int j = 0; j < VECTORS; j++)                                                       \
-			s[j] = load(y + 8 * j);                                                             \
-		for (int64_t i = 0; i < n; i++) {                                                       \
-			if (weight[i] == 0)                                                                 \
-				continue;                                                                       \
-			for (int j = 0; j < VECTORS; j++)                                                   \
-				s[j] += weight[i] * load(v + i * dim + 8 * j);                                  \
-		}                                                                                       \
-		for (int j = 0; j < VECTORS; j++)                                                       \
-			store(y + 8 * j, s[j]);                                                             \
+// BLEND adds values to VECTORS vectors each of HEADS heads, by their weights.
+#define BLEND(NAME, TARGET, V, VECTORS, HEADS)                                                               \
+	TARGET static void NAME(const float *v, int64_t dim, const float *weight, int64_t slots, int64_t n, float *y) { \
+		enum { LANES = sizeof(V) / sizeof(float) };                                                          \
+		V s[HEADS][VECTORS];                                                                                 \
+		for (int h = 0; h < HEADS; h++)                                                                      \
+			memcpy(s[h], y + h * dim, sizeof s[h]);                                                          \
+		for (int64_t i = 0; i < n; i++, v += dim) {                                                          \
+			int any = 0;                                                                                     \
+			for (int h = 0; h < HEADS; h++)                                                                  \
+				any |= weight[h * slots + i] != 0;                                                           \
+			if (!any) /* what is behind may be no number */                                                  \
+				continue;                                                                                    \
+			for (int j = 0; j < VECTORS; j++) {                                                              \
+				V x;                                                                                         \
+				memcpy(&x, v + j * LANES, sizeof x);                                                         \
+				for (int h = 0; h < HEADS; h++)                                                              \
+					s[h][j] += weight[h * slots + i] * x;                                                    \
+			}                                                                                                \
+		}                                                                                                    \
+		for (int h = 0; h < HEADS; h++)                                                                      \
+			memcpy(y + h * dim, s[h], sizeof s[h]);                                                          \
 	}
 
-BLEND(blend8, 8)
-BLEND(blend4, 4)
-BLEND(blend1, 1)
+typedef void blend_some(const float *v, int64_t dim, const float *weight, int64_t slots, int64_t n, float *y);
 
-SIMD static void blend(const float *v, int64_t dim, const float *weight, int64_t n, float *y) {
-	int64_t k = 0;
-	for (; k + 64 <= dim; k += 64)
-		blend8(v + k, dim, weight, n, y + k);
-	for (; k + 32 <= dim; k += 32)
-		blend4(v + k, dim, weight, n, y + k);
-	for (; k + 8 <= dim; k += 8)
-		blend1(v + k, dim, weight, n, y + k);
-	for (; k < dim; k++)
-		for (int64_t i = 0; i < n; i++)
-			y[k] += weight[i] * v[i * dim + k];
+// blends are those of up to most heads, for so many numbers of each.
+typedef struct {
+	int64_t numbers, most;
+	blend_some *of[3];
+} blends;
+
+BLEND(avx2_8x1, SIMD, v8, 8, 1)
+BLEND(avx2_4x1, SIMD, v8, 4, 1)
+BLEND(avx2_1x1, SIMD, v8, 1, 1)
+BLEND(one, SIMD, float, 1, 1)
+static const blends blends_256[] = {{64, 1, {avx2_8x1}}, {32, 1, {avx2_4x1}}, {8, 1, {avx2_1x1}}, {1, 1, {one}}};
+#if defined(__x86_64__)
+BLEND(avx512_4x1, AVX512, v16, 4, 1)
+BLEND(avx512_4x2, AVX512, v16, 4, 2)
+BLEND(avx512_4x3, AVX512, v16, 4, 3)
+BLEND(avx512_2x1, AVX512, v16, 2, 1)
+BLEND(avx512_2x2, AVX512, v16, 2, 2)
+BLEND(avx512_2x3, AVX512, v16, 2, 3)
+static const blends blends_512[] = {
+	{64, 3, {avx512_4x1, avx512_4x2, avx512_4x3}},
+	{32, 3, {avx512_2x1, avx512_2x2, avx512_2x3}},
+	{8, 1, {avx2_1x1}},
+	{1, 1, {one}},
+};
+#endif
+
+// blend adds the values of a stretch [n, dim] to y [heads, dim], by weights whose rows are slots apart. Heads are read
+// for together where there are registers enough, and several sums at a time hide what one takes.
+static void blend(const float *v, int64_t dim, const float *weight, int64_t slots, int64_t n, int64_t heads, float *y) {
+	const blends *some = blends_256;
+#if defined(__x86_64__)
+	if (use_avx512())
+		some = blends_512;
+#endif
+	for (int64_t k = 0; k < dim; k += some->numbers) {
+		while (k + some->numbers > dim)
+			some++;
+		for (int64_t h = 0, many; h < heads; h += many) {
+			many = heads - h < some->most ? heads - h : some->most;
+			some->of[many - 1](v + k, dim, weight + h * slots, slots, n, y + h * dim + k);
+		}
+	}
 }
 
 // attend has one place for s->together heads of a row, which share a key head.
@@ -199,16 +236,17 @@ SIMD static void attend(void *of, int64_t from, int64_t to) {
 		// Slots behind these have weight 0, unless the row may see none: then all have the same.
 		old = all ? past : whole(&b->past, old), new = all ? recent : whole(&b->recent, new);
 		memset(y, 0, n * dim * sizeof *y);
-		for (int64_t h = 0; h < n; h++, weight += slots, y += dim) {
+		float scale[n];
+		for (int64_t h = 0; h < n; h++, weight += slots) {
 			float top = hide(b, &b->past, line, old, weight, -INFINITY);
 			top = hide(b, &b->recent, row, new, weight + past, top);
 			v8 total = exp_all(weight, old, top, (v8){0});
-			float scale = 1 / sum(exp_all(weight + past, new, top, total));
-			blend(b->past.v + kv * past * dim, dim, weight, old, y);
-			blend(b->recent.v + kv * recent * dim, dim, weight + past, new, y);
-			for (int64_t k = 0; k < dim; k++)
-				y[k] *= scale;
+			scale[h] = 1 / sum(exp_all(weight + past, new, top, total));
 		}
+		blend(b->past.v + kv * past * dim, dim, scores, slots, old, n, y);
+		blend(b->recent.v + kv * recent * dim, dim, scores + past, slots, new, n, y);
+		for (int64_t k = 0; k < n * dim; k++)
+			y[k] *= scale[k / dim];
 	}
 	free(scores);
 }

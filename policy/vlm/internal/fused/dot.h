@@ -13,7 +13,10 @@
 #define SIMD
 #endif
 
+#define AVX512 __attribute__((target("avx512f,fma")))
+
 typedef float v8 __attribute__((vector_size(32)));
+typedef float v16 __attribute__((vector_size(64)));
 typedef int32_t i8 __attribute__((vector_size(32)));
 typedef float v4 __attribute__((vector_size(16)));
 

@@ -16,10 +16,6 @@
 // while it meets the panels of columns, which stay in the second one.
 enum { DEPTH = 288, SIDE = 3072, DOWN = 256, ACROSS = 192, ALIGN = 64 };
 
-#define AVX512 __attribute__((target("avx512f,fma")))
-
-typedef float v16 __attribute__((vector_size(64)));
-
 // tile sets, or adds to, y [HEIGHT, WIDTH] the product of two panels of depth k.
 typedef void tile(const float *a, const float *b, int64_t k, float *y, int64_t ld, int more);
 

@@ -5,8 +5,6 @@
 #include "dot.h"
 #include "narrow.h"
 
-typedef float v16 __attribute__((vector_size(64)));
-
 // Loops over the sums are unrolled, as an index that is not constant would keep all of them in memory.
 #define MULTIPLY(NAME, TARGET, V, HEIGHT)                                                                        \
 	TARGET static void NAME(const float *a, int64_t row, int64_t term, const float *b, float *y, int64_t m, int64_t n, \
@@ -42,7 +40,7 @@ typedef float v16 __attribute__((vector_size(64)));
 
 MULTIPLY(narrow, SIMD, v8, 4)
 #if defined(__x86_64__)
-MULTIPLY(wide, __attribute__((target("avx512f,fma"))), v16, 8)
+MULTIPLY(wide, AVX512, v16, 8)
 #endif
 
 multiply *small_product(void) {
