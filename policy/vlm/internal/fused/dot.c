@@ -92,46 +92,46 @@ __attribute__((noinline)) SIMD static float rest(const float *w, const float *x,
 
 #define UNROLL _Pragma("GCC unroll 24")
 #define TILE(SET, COLS, ROWS, PARTS) \
-	SET##_TARGET static void SET##_##COLS##x##ROWS##x##PARTS(const float *w, int64_t in, int64_t apart, const float *x, \
-	                                                         float *y, int64_t ld, const float *ahead) { \
-		SET##_V s[COLS][(ROWS + SET##_EACH - 1) / SET##_EACH][PARTS] = {{{{0}}}};                                        \
-		int64_t k = 0;                                                                                                   \
-		for (; k + 8 * PARTS <= in; k += 8 * PARTS) {                                                                    \
-			const float *next = PARTS > 1 ? w + NEXT : ahead;                                                            \
-			if (next)                                                                                                    \
-				UNROLL for (int c = 0; c < COLS; c++)                                                                    \
-					UNROLL for (int l = 0; l < 8 * PARTS; l += 16)                                                       \
-						__builtin_prefetch(next + c * apart * in + k + l, 0, 2);                                         \
-			UNROLL for (int p = 0; p < PARTS; p++) {                                                                     \
-				SET##_V a[COLS];                                                                                         \
-				UNROLL for (int c = 0; c < COLS; c++)                                                                    \
-					a[c] = SET##_of_w(w + c * apart * in + k + 8 * p);                                                   \
-				UNROLL for (int r = 0; r < ROWS; r += SET##_EACH) {                                                      \
-					const float *at = x + r * in + k + 8 * p;                                                            \
-					SET##_V b = SET##_of_x(at, r + 1 < ROWS ? at + in : at);                                             \
-					UNROLL for (int c = 0; c < COLS; c++)                                                                \
-						s[c][r / SET##_EACH][p] += a[c] * b;                                                             \
-				}                                                                                                        \
-			}                                                                                                            \
-		}                                                                                                                \
-		enum { PAIRS = (ROWS + SET##_EACH - 1) / SET##_EACH, ALL = COLS * PAIRS };                                       \
-		SET##_V all[(ALL + 7) / 8 * 8] = {{0}};                                                                          \
-		UNROLL for (int i = 0; i < ALL; i++) {                                                                           \
-			all[i] = s[i / PAIRS][i % PAIRS][0];                                                                         \
-			UNROLL for (int p = 1; p < PARTS; p++)                                                                       \
-				all[i] += s[i / PAIRS][i % PAIRS][p];                                                                    \
-		}                                                                                                                \
-		UNROLL for (int i = 0; i < ALL; i += 8) {                                                                        \
-			float z[8 * SET##_EACH];                                                                                     \
-			SET##_V sums = SET##_fold(all + i);                                                                          \
-			memcpy(z, &sums, sizeof z);                                                                                  \
-			UNROLL for (int v = 0; v < 8 * SET##_EACH; v++) {                                                            \
-				int64_t c = (i + v % 8) / PAIRS, r = (i + v % 8) % PAIRS * SET##_EACH + v / 8;                           \
-				if (i + v % 8 >= ALL || r >= ROWS)                                                                       \
-					continue;                                                                                            \
-				y[r * ld + c * apart] = k < in ? rest(w + c * apart * in + k, x + r * in + k, in - k, z[v]) : z[v];      \
-			}                                                                                                            \
-		}                                                                                                                \
+	SET##_TARGET static void SET##_##COLS##x##ROWS##x##PARTS(const float *w, int64_t in, int64_t apart,                \
+	            const float *x, float *y, int64_t ld, const float *ahead) {                                            \
+		SET##_V s[COLS][(ROWS + SET##_EACH - 1) / SET##_EACH][PARTS] = {{{{0}}}};                                      \
+		int64_t k = 0;                                                                                                 \
+		for (; k + 8 * PARTS <= in; k += 8 * PARTS) {                                                                  \
+			const float *next = PARTS > 1 ? w + NEXT : ahead;                                                          \
+			if (next)                                                                                                  \
+				UNROLL for (int c = 0; c < COLS; c++)                                                                  \
+					UNROLL for (int l = 0; l < 8 * PARTS; l += 16)                                                     \
+						__builtin_prefetch(next + c * apart * in + k + l, 0, 2);                                       \
+			UNROLL for (int p = 0; p < PARTS; p++) {                                                                   \
+				SET##_V a[COLS];                                                                                       \
+				UNROLL for (int c = 0; c < COLS; c++)                                                                  \
+					a[c] = SET##_of_w(w + c * apart * in + k + 8 * p);                                                 \
+				UNROLL for (int r = 0; r < ROWS; r += SET##_EACH) {                                                    \
+					const float *at = x + r * in + k + 8 * p;                                                          \
+					SET##_V b = SET##_of_x(at, r + 1 < ROWS ? at + in : at);                                           \
+					UNROLL for (int c = 0; c < COLS; c++)                                                              \
+						s[c][r / SET##_EACH][p] += a[c] * b;                                                           \
+				}                                                                                                      \
+			}                                                                                                          \
+		}                                                                                                              \
+		enum { PAIRS = (ROWS + SET##_EACH - 1) / SET##_EACH, ALL = COLS * PAIRS };                                     \
+		SET##_V all[(ALL + 7) / 8 * 8] = {{0}};                                                                        \
+		UNROLL for (int i = 0; i < ALL; i++) {                                                                         \
+			all[i] = s[i / PAIRS][i % PAIRS][0];                                                                       \
+			UNROLL for (int p = 1; p < PARTS; p++)                                                                     \
+				all[i] += s[i / PAIRS][i % PAIRS][p];                                                                  \
+		}                                                                                                              \
+		UNROLL for (int i = 0; i < ALL; i += 8) {                                                                      \
+			float z[8 * SET##_EACH];                                                                                   \
+			SET##_V sums = SET##_fold(all + i);                                                                        \
+			memcpy(z, &sums, sizeof z);                                                                                \
+			UNROLL for (int v = 0; v < 8 * SET##_EACH; v++) {                                                          \
+				int64_t c = (i + v % 8) / PAIRS, r = (i + v % 8) % PAIRS * SET##_EACH + v / 8;                         \
+				if (i + v % 8 >= ALL || r >= ROWS)                                                                     \
+					continue;                                                                                          \
+				y[r * ld + c * apart] = k < in ? rest(w + c * apart * in + k, x + r * in + k, in - k, z[v]) : z[v];    \
+			}                                                                                                          \
+		}                                                                                                              \
 	}
 
 #define TILES(SET, COLS, PARTS) \
