@@ -280,7 +280,7 @@ func (c *Client) exchange(ctx context.Context, kind string, data map[string]any)
 	return a, err
 }
 
-// maxValues limits the values of an answer. An image of 800×800 pixels in numbers has 1,920,000.
+// maxValues limits the values of an answer: an image of 836×836 pixels in numbers has as many.
 const maxValues = 1 << 21
 
 // decode reads an answer. The error is a *fault if the server has sent one.
