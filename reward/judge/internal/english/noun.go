@@ -235,8 +235,8 @@ func (r *reader) thingAt(c chunk, p phraseOf, j int) (chunk, int) {
 		c.who = r.chunks[len(r.chunks)-2].who // the box, a crate, …
 	case len(c.who) > 0: // no hole
 		r.recent = []int{r.find(t.kind, label)}
-	case one && !p.named && !r.only(t.kind) && !r.is(next, be) && r.spoken(r.find(t.kind, 0)),
-		one && r.count(t.kind) > 1 && r.spoken(r.find(t.kind, 0)) && r.placeFollows(next),
+	case one && !p.named && !p.counted && !r.only(t.kind) && !r.is(next, be) && r.spoken(r.find(t.kind, 0)),
+		one && r.count(t.kind) > 1 && p.named && r.spoken(r.find(t.kind, 0)) && r.placeFollows(next),
 		p.count == 1, p.another, p.indef && one:
 		c.who = []int{r.add(t.kind, 0)} // hole: left, hole: right
 		c.loose = r.text(next) == "each"

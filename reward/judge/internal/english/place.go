@@ -71,6 +71,10 @@ func (r *reader) beforePlace(p *placePhrase, i, j int) int {
 			return j
 		}
 		j += 2
+	case axis: // one row up
+		if r.is(j+1, of) || j == i || r.is(i, share) || !r.is(j+1, dir) && !r.is(j-1, unit, indefinite) {
+			return j
+		}
 	default:
 		return j
 	}

@@ -202,14 +202,11 @@ func legend(text string, b board) map[rune]piece {
 			}
 			break
 		}
-		if before, after, ok := strings.Cut(entry, ":"); ok && len(own) == 0 || ok && !strings.Contains(entry, " = ") {
+		if before, after, ok := strings.Cut(entry, ":"); ok {
 			if symbol, p, ok := explained(entry, before, strings.ToLower(after), b); ok {
 				own[symbol] = p
 			}
 		}
-	}
-	if len(own) == 0 {
-		return b.pieces
 	}
 	for _, p := range own {
 		if p.player {
@@ -241,8 +238,8 @@ func explained(entry, before, after string, b board) (rune, piece, bool) {
 			return 0, p, false
 		}
 		r, _ := utf8.DecodeRuneInString(side)
-		if upper := strings.ToUpper(side); upper != side && hasWord(entry, upper) && !hasWord(entry, side) {
-			r, _ = utf8.DecodeRuneInString(upper)
+		if !hasWord(entry, side) {
+			r, _ = utf8.DecodeRuneInString(strings.ToUpper(side))
 		}
 		return r, p, true
 	}

@@ -99,18 +99,15 @@ func Literal(c reward.Claim) []reward.Relation {
 // structured reads a claim in JSON or as a Python literal: a list of relations or a
 // dictionary, alone or within other text. Two of them that differ state nothing.
 func structured(text string, names map[string]string) ([]reward.Relation, bool) {
-	if strings.IndexByte(text, '[') < 0 && strings.IndexByte(text, '{') < 0 {
-		return nil, false
-	}
 	if list, ok := stated(literal(text), names); ok {
 		return list, true
 	}
 	list, ok := reward.ExtractRelations(text)
-	list = about(list, names)
 	if !ok {
 		return nil, false
 	}
-	if len(list) > 0 && !english.Asserts(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:],
+	list = about(list, names)
+	if !english.Asserts(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:],
 		names, false) {
 		return []reward.Relation{}, true
 	}
@@ -143,9 +140,6 @@ func about(list []reward.Relation, names map[string]string) []reward.Relation {
 // named maps the words for a claim's objects, in lower case, to their ids.
 func named(c *reward.Claim) map[string]string {
 	words := objectWords[c.Env]
-	if !slices.ContainsFunc(c.Truth, func(t reward.Relation) bool { return words[t.Object] != t.Object }) {
-		return words
-	}
 	names := make(map[string]string, len(c.Truth)+len(words))
 	for _, t := range c.Truth {
 		names[strings.ToLower(t.Object)] = t.Object

@@ -170,9 +170,7 @@ func yamlPairs(pairs []*ast.MappingValueNode) map[string]any {
 			n++
 			key = name + "_" + strconv.Itoa(n+1)
 		}
-		if n > 0 {
-			again[name] = n
-		}
+		again[name] = n
 		entry[key] = yamlNode(p.Value)
 	}
 	return entry
@@ -183,10 +181,6 @@ func yamlPairs(pairs []*ast.MappingValueNode) map[string]any {
 func tableValue(text string) any {
 	text = unfenced(text)
 	if len(text) > maxLiteral {
-		return nil
-	}
-	head, _, ok := strings.Cut(text, "\n")
-	if lower := strings.ToLower(head); !ok || !strings.Contains(lower, "vertical") && !strings.Contains(lower, "row") {
 		return nil
 	}
 	var names []string
