@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 )
@@ -13,6 +14,9 @@ import (
 func SuccessRate(
 	ctx context.Context, e Env, first int64, episodes, turns int, key uint64, script func(*rand.Rand) string,
 ) (float64, error) {
+	if e == nil || script == nil {
+		return 0, errors.New("env: success rate: the environment or the script is nil")
+	}
 	wins := 0
 	for i := range int64(episodes) {
 		if _, err := e.Reset(ctx, first+i); err != nil {

@@ -58,6 +58,10 @@ func TestSuccessRateCountsEpisodesThatSucceedInTime(t *testing.T) {
 	require.ErrorIs(t, err, env.ErrClosed)
 	_, err = env.SuccessRate(t.Context(), new(played), 9, 1, 3, 7, draw)
 	require.ErrorIs(t, err, env.ErrSeed)
+	for _, e := range []env.Env{nil, new(played)} {
+		_, err = env.SuccessRate(t.Context(), e, 1, 1, 1, 7, nil)
+		require.ErrorContains(t, err, "is nil")
+	}
 }
 
 // greedy takes more actions than a turn has.

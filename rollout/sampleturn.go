@@ -22,6 +22,9 @@ var ErrTurn = errors.New("the chat template and the response format do not fit")
 func TryTurn(
 	ctx context.Context, e env.Env, seed int64, t policy.Templated,
 ) (system, first env.Observation, err error) {
+	if e == nil {
+		return system, first, errors.New("rollout: sample turn: the environment is nil")
+	}
 	if c, err := CallerOf(e); c != nil || err != nil {
 		return system, first, err
 	}

@@ -115,8 +115,12 @@ func (t *Trainer) collecting() collector {
 }
 
 // StartState returns the start state of a group of a step, counted from 1 and 0, as it would be if the step was
-// collected now: with data.pools it depends on the steps before. Check, Collect or Player must have been called.
+// collected now: with data.pools it depends on the steps before. Before Check, Collect or Player has been called it has
+// no environment.
 func (t *Trainer) StartState(step, group int) rollout.Episode {
+	if t.collector.config == nil {
+		return rollout.Episode{}
+	}
 	c := t.collecting()
 	return c.episode(step, group, 0)
 }

@@ -65,6 +65,9 @@ func (s *PrefetchedSteps) UnmarshalJSON(raw []byte) error {
 // validate refuses entries that do not belong to a state after a step.
 func (s PrefetchedSteps) validate(step int) error {
 	for i, p := range s {
+		if p == nil {
+			return fmt.Errorf("entry %d of the prefetched episodes is nil", i+1)
+		}
 		if p.Step != step+1+i {
 			return fmt.Errorf("the state is of step %d, so entry %d of the prefetched episodes must be for step %d, but is for step %d", step, i+1, step+1+i, p.Step)
 		}

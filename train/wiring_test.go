@@ -380,6 +380,8 @@ func TestInvalidStatesAreRefused(t *testing.T) {
 	s, err := (&train.Trainer{}).State()
 	require.NoError(t, err)
 	require.Zero(t, s)
+	require.Zero(t, (&train.Trainer{}).StartState(1, 0))
+	require.ErrorContains(t, tr.Restore(train.State{Prefetched: train.PrefetchedSteps{nil}}), "entry 1")
 }
 
 // TestSkippedUpdatesAreCountedAcrossARestart.

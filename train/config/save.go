@@ -42,7 +42,7 @@ var repository = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][
 // validations since the best one: a run that stops early ends at the step.
 func (c *Config) Exports(step, stale int) bool {
 	n := c.Hub.Freq
-	return n != nil && (step%*n == 0 || step == c.Trainer.Steps || c.Stability.Early.Stops(stale))
+	return n != nil && *n > 0 && (step%*n == 0 || step == c.Trainer.Steps || c.Stability.Early.Stops(stale))
 }
 
 // resumePath is a value of trainer.resume_mode.

@@ -90,6 +90,9 @@ func (e *Estimated) Episode(group, index int) (rows []Row, turns []Turn) {
 // recorded, and advantage.ErrUnknown or advantage.ErrParameter for a wrong name or
 // parameter.
 func (s *Step) Estimate(name string, p advantage.Params) (*Estimated, error) {
+	if s.Config == nil {
+		return nil, fmt.Errorf("credit: %w: Step.Config is nil, must be that of the run", ErrUnavailable)
+	}
 	names := s.Names.WithBuiltins()
 	est, err := names.Estimators.New(name, p)
 	if err != nil {

@@ -173,7 +173,9 @@ func TestOtherEstimatorsSayWhyTheyCannotBeComputed(t *testing.T) {
 	}
 	cfg, b := grouped("grpo")
 	s := recordedStep(t, cfg, b)
-	_, err := s.Estimate("gea", cfg.Algorithm.Params)
+	_, err := new(credit.Step).Estimate("grpo", cfg.Algorithm.Params)
+	testkit.Error(t, err, credit.ErrUnavailable, "Step.Config is nil")
+	_, err = s.Estimate("gea", cfg.Algorithm.Params)
 	require.ErrorIs(t, err, advantage.ErrUnknown)
 	p := cfg.Algorithm.Params
 	p.Gamma = 2
