@@ -147,9 +147,13 @@ func source(preset string, args []string) config.Source {
 	return config.Source{Preset: preset, Path: path, Overrides: overrides}
 }
 
-// splitConfig separates a file's name from the key=value overrides after it.
+// splitConfig separates a file's name from the key=value overrides after it. No key has a slash, but folders may be
+// named after settings, as in runs/lr=0.1/config.yaml.
 func splitConfig(args []string) (path string, overrides []string) {
-	if len(args) > 0 && !strings.Contains(args[0], "=") {
+	if len(args) == 0 {
+		return "", nil
+	}
+	if key, _, assigned := strings.Cut(args[0], "="); !assigned || strings.ContainsAny(key, `/\`) {
 		return args[0], args[1:]
 	}
 	return "", args

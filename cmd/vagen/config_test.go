@@ -119,3 +119,13 @@ func TestOptionsInDataFilesAreChecked(t *testing.T) {
 	prints(t, "warning: data.train_files: the options of its environments were not checked: stat none.yaml", "config",
 		"check", "data.train_files=none.yaml", "data.val_files=none.yaml")
 }
+
+// TestAFileMayBeInAFolderNamedAfterASetting: what has a slash before its = is no key.
+func TestAFileMayBeInAFolderNamedAfterASetting(t *testing.T) {
+	path, overrides := splitConfig([]string{"runs/lr=0.1/config.yaml", "env.name=sokoban"})
+	require.Equal(t, "runs/lr=0.1/config.yaml", path)
+	require.Equal(t, []string{"env.name=sokoban"}, overrides)
+	path, overrides = splitConfig([]string{"model.path=a/b"})
+	require.Empty(t, path)
+	require.Equal(t, []string{"model.path=a/b"}, overrides)
+}

@@ -94,7 +94,7 @@ func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evalJob, error
 	if path != "" && o.preset == "" {
 		raw, err := regular.ReadFile(path)
 		if err != nil {
-			return nil, err
+			return nil, cli.Usagef("%w", err)
 		}
 		if evaluation.IsConfig(raw) {
 			return o.ofEval(ctx, c, path, overrides)

@@ -236,7 +236,7 @@ func (p *player) picture(m image.Image) error {
 	if p.folder == "" {
 		dir, err := os.MkdirTemp("", "vagen-play-")
 		if err != nil {
-			return err
+			return fmt.Errorf("no folder for images can be made, set --images: %w", err)
 		}
 		p.folder = dir
 	} else if err := os.MkdirAll(p.folder, 0o755); err != nil {
