@@ -244,7 +244,9 @@ func (r *runner) train(ctx context.Context) error {
 			b.Weight[i] = 1 / float32(r.Batch*(r.Seq-1))
 		}
 	}
-	stats, err := r.model.Update(ctx, b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
+	opt := policy.DefaultOptimizer()
+	opt.MaxGradNorm = 0 // random weights may have large gradients
+	stats, err := r.model.Update(ctx, b, policy.Objective{Imitate: true, Temperature: 1}, opt)
 	if err == nil && stats.Skipped {
 		err = fmt.Errorf("the step was skipped: gradient norm is %v, must be finite", stats.GradNorm)
 	}

@@ -17,8 +17,12 @@ import (
 // tiny opens a small model, with its own chat template or another one.
 func tiny(t *testing.T, template string) *vlm.Model {
 	t.Helper()
-	s := vlm.Shape{Family: "llama", Hidden: 16, FF: 24, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8, RopeTheta: 10000,
-		MaxPositions: 512}
+	return open(t, vlm.Shape{Family: "llama", Hidden: 16, FF: 24, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8,
+		RopeTheta: 10000, MaxPositions: 512}, template)
+}
+
+func open(t *testing.T, s vlm.Shape, template string) *vlm.Model {
+	t.Helper()
 	dir := tinymodel.Create(t, s, nil, 1)
 	if template != "" {
 		testkit.Write(t, filepath.Join(dir, "chat_template.jinja"), template)
@@ -80,6 +84,15 @@ func TestPromptsHaveTheRequestedLength(t *testing.T) {
 		_, err = r.prompts()
 		require.ErrorIs(t, err, ErrConfig)
 	}
+}
+
+// TestLargeGradientsAreTimed: training would skip this step, whose gradient has a norm above 1000.
+func TestLargeGradientsAreTimed(t *testing.T) {
+	m := open(t, vlm.Shape{Family: "qwen3_5_text", Hidden: 32, FF: 48, Layers: 24, Heads: 2, KVHeads: 1, HeadDim: 16,
+		RopeTheta: 10000, MaxPositions: 64,
+		Linear: vlm.LinearShape{KeyHeads: 1, ValueHeads: 2, HeadDim: 8, Kernel: 4, Interval: 4}}, "")
+	_, err := Run(t.Context(), m, Config{Mode: Train, Batch: 2, Seq: 64, Steps: 1})
+	require.NoError(t, err)
 }
 
 func TestConfigReportsAllErrors(t *testing.T) {
