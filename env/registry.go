@@ -17,6 +17,8 @@ type Factory func(config map[string]any) (Env, error)
 var (
 	ErrUnknown   = errors.New("unknown name")
 	ErrDuplicate = errors.New("the name is already registered")
+	// ErrNone means that a factory returned neither an environment nor an error.
+	ErrNone = errors.New("its factory returned no environment")
 )
 
 // ErrLost is wrapped by the error of an environment whose state was lost for a reason outside
@@ -92,7 +94,8 @@ func (r *Registry) Remote(name string) bool {
 }
 
 // New makes an environment by name. The error wraps ErrUnknown when nothing has
-// that name and there is no SetOtherwise, and names the nearest one.
+// that name and there is no SetOtherwise, and names the nearest one, and ErrNone when the factory
+// returned nothing.
 func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	r.mu.RLock()
 	judge, otherwise := r.judge, r.otherwise
@@ -110,7 +113,10 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := byname.Made(f(config))
+	e, err := f(config)
+	if err == nil && e == nil {
+		err = ErrNone
+	}
 	if err != nil {
 		return nil, fmt.Errorf("env: %s: %w", name, r.explained(err))
 	}

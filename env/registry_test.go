@@ -31,7 +31,7 @@ func TestAFactoryThatReturnsNothingIsAnError(t *testing.T) {
 	var r env.Registry
 	require.NoError(t, r.Register("none", func(map[string]any) (env.Env, error) { return nil, nil }))
 	_, err := r.New("none", nil)
-	require.EqualError(t, err, "env: none: its factory returned nil")
+	require.ErrorIs(t, err, env.ErrNone)
 }
 
 func TestRegistryNamesTheNearestEnvironment(t *testing.T) {

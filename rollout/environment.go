@@ -75,11 +75,10 @@ func callTimed[T any](
 func startEnv(
 	ctx context.Context, envs *env.Registry, e Episode, state []byte, trial bool,
 ) (b resetEnv, err error) {
-	if b.env, err = envs.New(e.Env, e.Config); err != nil {
+	if b.env, err = envs.New(e.Env, e.Config); errors.Is(err, env.ErrNone) {
+		return b, fmt.Errorf("%w: %w", ErrContract, err)
+	} else if err != nil {
 		return b, err
-	}
-	if b.env == nil {
-		return b, fmt.Errorf("%w: its factory returned no environment", ErrContract)
 	}
 	ready := false
 	defer func() {
