@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"vagen/internal/regular"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/weights"
 )
@@ -50,16 +49,12 @@ func AdapterBase(dir string) (base string, ok bool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
 		return "", false, nil
 	}
-	raw, err := regular.ReadFile(filepath.Join(dir, peft.ConfigFile))
+	c, err := peft.Read(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("vlm: %w", err)
-	}
-	c, err := peft.Parse(raw)
-	if err != nil {
-		return "", false, fmt.Errorf("vlm: %s: %w", dir, err)
 	}
 	return c.Base, true, nil
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"vagen/internal/field"
 	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 )
 
 // The files of an adapter's folder.
@@ -41,6 +43,22 @@ type Config struct {
 	Saved          []string `json:"modules_to_save"`         // modules that are trained and stored in full
 	Dropout        float64  `json:"lora_dropout"`            // on the adapter's input in training
 	Base           string   `json:"base_model_name_or_path"` // base model of the adapter
+}
+
+// maxFile limits the size of a configuration in bytes.
+const maxFile = 16 << 20
+
+// Read returns the configuration in an adapter's folder.
+func Read(dir string) (Config, error) {
+	raw, err := regular.ReadAtMost(filepath.Join(dir, ConfigFile), maxFile, ErrConfig)
+	if err != nil {
+		return Config{}, err
+	}
+	c, err := Parse(raw)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", dir, err)
+	}
+	return c, err
 }
 
 // maxRank is more than the width of any model, and keeps sizes inside an int.

@@ -1,6 +1,8 @@
 package peft
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -73,4 +75,15 @@ func FuzzParse(f *testing.F) {
 		require.NoError(t, c.Check())
 		c.Match()("model.layers.0.self_attn.q_proj")
 	})
+}
+
+// TestLargeConfigurationsAreNotRead: a folder may come from anywhere.
+func TestLargeConfigurationsAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, ConfigFile)
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Truncate(path, maxFile+1))
+	_, err := Read(dir)
+	require.ErrorIs(t, err, ErrConfig)
+	require.ErrorContains(t, err, "at most")
 }

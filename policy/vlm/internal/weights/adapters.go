@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"vagen/internal/field"
-	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
@@ -31,13 +30,9 @@ func (s *StoredAdapter) Close() {
 
 // ReadAdapterConfig reads the settings of an adapter's folder.
 func ReadAdapterConfig(dir string, log *slog.Logger) (peft.Config, error) {
-	raw, err := regular.ReadFile(filepath.Join(dir, peft.ConfigFile))
+	c, err := peft.Read(dir)
 	if err != nil {
-		return peft.Config{}, fmt.Errorf("vlm: %w", err)
-	}
-	c, err := peft.Parse(raw)
-	if err != nil {
-		return c, fmt.Errorf("vlm: %s: %w", dir, err)
+		return c, fmt.Errorf("vlm: %w", err)
 	}
 	if c.Dropout > 0 {
 		log.Warn("the adapter's dropout is not applied in training", "folder", dir, "lora_dropout", c.Dropout)
