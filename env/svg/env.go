@@ -54,6 +54,7 @@ type Env struct {
 	edges   []bool      // of the target; nil until they are needed
 	inks    []ink       // likewise
 	attempt image.Image // picture of the last turn
+	code    string      // of attempt
 	last    float64     // total score of the turn before
 	scored  bool        // whether there was a turn before
 }
@@ -119,7 +120,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	if err != nil {
 		return env.Observation{}, fmt.Errorf("svg: reset: seed %d: sample %q: %w", seed, sample.Name, err)
 	}
-	e.sample, e.target, e.edges, e.inks, e.attempt, e.last, e.scored = sample, target, nil, nil, nil, 0, false
+	e.sample, e.target, e.edges, e.inks, e.attempt, e.code, e.last, e.scored = sample, target, nil, nil, nil, "", 0, false
 	return env.Observation{Text: e.targetText(), Images: []image.Image{target}}, nil
 }
 
@@ -144,7 +145,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err != nil {
 		return env.Outcome{}, err
 	}
-	e.attempt = drawing
+	e.attempt, e.code = drawing, code
 	e.accept(&out, scores)
 	out.Observation = env.Observation{Text: e.attemptText(code, out.Reward.Sum()), Images: []image.Image{drawing}}
 	return out, nil
@@ -241,7 +242,7 @@ func (e *Env) reject(out *env.Outcome) {
 	if e.o.Rules == Service {
 		out.Turn["svg_is_valid"] = 0
 	}
-	e.last, e.scored, e.attempt = 0, true, nil
+	e.last, e.scored, e.attempt, e.code = 0, true, nil, ""
 	out.Observation = env.Observation{Text: e.attemptText("", e.o.FormatPenalty), Images: []image.Image{blank()}}
 }
 
