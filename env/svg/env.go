@@ -22,23 +22,17 @@ const (
 	partInvalid = "invalid"
 )
 
-// render draws SVG code into a square picture on white with sides of size pixels. Of
+// render draws SVG code into a square picture on white with sides of pictureSize. Of
 // code that is not well-formed it draws the part that it can read. It returns an error
 // for text without a document, for code that exceeds the drawing limits, and when the
 // context ends.
-func render(ctx context.Context, code string, size int) (*image.RGBA, error) {
-	if size < 1 || size > maxSize {
-		return nil, fmt.Errorf("svg: picture size: %d pixels; allowed are 1..%d", size, maxSize)
-	}
-	img, err := svgdraw.Render(ctx, code, size, svgdraw.DefaultLimits())
+func render(ctx context.Context, code string) (image.Image, error) {
+	img, err := svgdraw.Render(ctx, code, pictureSize, svgdraw.DefaultLimits())
 	if err != nil {
 		return nil, fmt.Errorf("svg: %w", err)
 	}
 	return img, nil
 }
-
-// maxSize bounds the side of pictures that render draws.
-const maxSize = 4096
 
 // Env is one live environment. It implements env.Env.
 type Env struct {
@@ -96,7 +90,7 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Base: base, o: o, weights: o.weights(), data: data, parser: base.Parser()}
+	e := &Env{Base: base, o: o, weights: o.weights(), data: data, parser: base.Parser(), render: render}
 	e.Prompt = turns.Prompt{Own: ownSystem, Format: e.ownFormat, Example: e.example, Shown: true}
 	if o.Rules == Service {
 		po := reward.ParserOptions{Dialect: reward.Legacy, ActionSep: o.ActionSep, MaxActions: o.MaxActions,
@@ -105,7 +99,6 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 			return nil, fmt.Errorf("svg: %w", err)
 		}
 	}
-	e.render = func(ctx context.Context, code string) (image.Image, error) { return render(ctx, code, pictureSize) }
 	return e, nil
 }
 

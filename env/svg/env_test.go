@@ -243,11 +243,11 @@ func TestIconsAreValidAndDiffer(t *testing.T) {
 	for i := range d.Len() {
 		s := d.At(i)
 		require.NoError(t, checkCode(s.Code), s.Name)
-		img, err := render(t.Context(), s.Code, pictureSize)
+		img, err := render(t.Context(), s.Code)
 		require.NoError(t, err, s.Name)
 		require.Greater(t, darkness(img), 10.0, s.Name)
-		require.Empty(t, seen[string(img.Pix)], s.Name)
-		seen[string(img.Pix)] = s.Name
+		require.Empty(t, seen[string(img.(*image.RGBA).Pix)], s.Name)
+		seen[string(img.(*image.RGBA).Pix)] = s.Name
 	}
 }
 

@@ -157,7 +157,7 @@ func comparePictures(t *testing.T, file string) {
 	for _, c := range rec.Cases {
 		tally.Case()
 		want := picture(t, c.PNG)
-		got, err := render(t.Context(), c.SVG, pictureSize)
+		got, err := render(t.Context(), c.SVG)
 		if err != nil {
 			// The original gives a white picture.
 			got = blank().(*image.RGBA)

@@ -26,14 +26,14 @@ import (
 
 func drawing(t *testing.T, body string) image.Image {
 	t.Helper()
-	img, err := render(t.Context(), `<svg viewBox="0 0 64 64">`+body+`</svg>`, pictureSize)
+	img, err := render(t.Context(), `<svg viewBox="0 0 64 64">`+body+`</svg>`)
 	require.NoError(t, err)
 	return img
 }
 
 func iconPicture(t *testing.T, i int) image.Image {
 	t.Helper()
-	img, err := render(t.Context(), Icons().At(i).Code, pictureSize)
+	img, err := render(t.Context(), Icons().At(i).Code)
 	require.NoError(t, err)
 	return img
 }

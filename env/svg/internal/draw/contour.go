@@ -1,6 +1,9 @@
 package draw
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // contour strokes a path, or each of its dashes, as the original renderer's library,
 // cairo, does with paths: as the outline of its two sides. In tight bends the inner side
@@ -273,9 +276,7 @@ func (c *contour) end(outline []point, f heading) []point {
 func (c *contour) send(outline []point) { c.over = c.over || !c.emit(outline) }
 
 func reversed(points []point) []point {
-	out := make([]point, len(points))
-	for i, p := range points {
-		out[len(points)-1-i] = p
-	}
+	out := slices.Clone(points)
+	slices.Reverse(out)
 	return out
 }
