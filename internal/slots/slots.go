@@ -47,6 +47,9 @@ func (s Slots) ReadBody(
 	if length == 0 {
 		return nil, leave, nil
 	}
+	if length > most { // none of it is waited for
+		return nil, nil, &http.MaxBytesError{Limit: most}
+	}
 	if Large(r) {
 		if leave, err = s.Enter(r.Context()); err != nil {
 			return nil, nil, err

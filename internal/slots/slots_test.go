@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -66,4 +67,14 @@ func TestBodiesThatAreNotReadHoldNoSlot(t *testing.T) {
 	_, _, err = s.ReadBody(httptest.NewRecorder(), r, 20, time.Minute)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Empty(t, s)
+}
+
+// TestTheDeclaredLengthOfABodyIsChecked: a body that is too long is refused before it arrives.
+func TestTheDeclaredLengthOfABodyIsChecked(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(errors.New("it was read")))
+	r.ContentLength = SmallBody + 2
+	_, _, err := Slots(nil).ReadBody(httptest.NewRecorder(), r, SmallBody+1, time.Minute)
+	tooLong, ok := errors.AsType[*http.MaxBytesError](err)
+	require.True(t, ok, err)
+	require.EqualValues(t, SmallBody+1, tooLong.Limit)
 }

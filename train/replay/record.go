@@ -53,7 +53,7 @@ func openRecord(path string, overrides []string, log *slog.Logger) (*record, err
 		return nil, fmt.Errorf("%w: a step is replayed with the configuration of its run, and overrides may only set secrets:\n  %s", run.ErrOtherConfig, strings.Join(lines, "\n  "))
 	}
 	if err := (config.Registries{}).Validate(&c); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", r.dir.Path(rundir.ConfigName), err)
 	}
 	r.config = c.OneNode()
 	return r, c.CheckSecrets()

@@ -118,3 +118,13 @@ func TestRunsOfOtherReleasesAreReadAlike(t *testing.T) {
 		})
 	}
 }
+
+// TestARunsConfigurationIsNamed: the error about a wrong setting of a run says in which file it is.
+func TestARunsConfigurationIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, rundir.ConfigName)
+	testkit.Write(t, name, "algorithm: {adv_estimator: nowhere}\n")
+	_, err := replay.Step(t.Context(), dir, nil, 1, nil, nil)
+	require.ErrorContains(t, err, name)
+	require.ErrorContains(t, err, "nowhere")
+}
