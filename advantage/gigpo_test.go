@@ -69,7 +69,8 @@ func TestGiGPONeedsStates(t *testing.T) {
 	}
 }
 
-// TestHistoriesAsLongAsTheLongestEpisodeCount: the second turns of two of three episodes have equal pairs of states, too.
+// TestHistoriesAsLongAsTheLongestEpisodeCount: the second turns of two of three episodes have equal pairs of states,
+// too.
 // At one state their returns 1, 0 and 5 differ from the mean by -1, -2 and 3, at the pair by 0.5 and -0.5.
 func TestHistoriesAsLongAsTheLongestEpisodeCount(t *testing.T) {
 	all := []bool{true, true, true, true, true, true}

@@ -26,7 +26,7 @@ func TestRegistryMakesWhatItWasGiven(t *testing.T) {
 	require.Error(t, r.Register("nothing", nil))
 }
 
-// TestAFactoryThatReturnsNothingIsAnError where it is used, so that nobody calls a nil environment.
+// TestAFactoryThatReturnsNothingIsAnError: New returns it, not a nil environment.
 func TestAFactoryThatReturnsNothingIsAnError(t *testing.T) {
 	var r env.Registry
 	require.NoError(t, r.Register("none", func(map[string]any) (env.Env, error) { return nil, nil }))

@@ -113,7 +113,8 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	if err != nil {
 		return env.Observation{}, fmt.Errorf("svg: reset: seed %d: sample %q: %w", seed, sample.Name, err)
 	}
-	e.sample, e.target, e.edges, e.inks, e.attempt, e.code, e.last, e.scored = sample, target, nil, nil, nil, "", 0, false
+	e.sample, e.target, e.edges, e.inks = sample, target, nil, nil
+	e.attempt, e.code, e.last, e.scored = nil, "", 0, false
 	return env.Observation{Text: e.targetText(), Images: []image.Image{target}}, nil
 }
 

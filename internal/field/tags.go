@@ -25,7 +25,7 @@ func (c *Checks) Struct(v any, tag string) {
 //	least:"1"         a number or a duration that is not smaller
 //	count:"positive"  a number from 1, or with "0" from 0; after a comma the largest, else Most
 //	oneof:"a b"       one of these texts, or a list of them
-//	holds:"variable"  empty, or the name of an environment variable in capitals. Others are not shown: they may be keys
+//	holds:"variable"  empty, or the name of an environment variable in capitals; others may be keys and are not shown
 //
 // Infinities and NaN are refused without a tag: no setting means anything with them. A nil pointer passes.
 func (c *Checks) Tags(key string, v reflect.Value, tag func(key string) string) {

@@ -9,8 +9,8 @@ import (
 // Expand replaces the aliases of a parsed document by the values to which they refer, and its
 // merge keys "<<" by the pairs of the mappings that they name: keys of the mapping itself come
 // first, then those of earlier mappings. With variables it also replaces the references to environment variables in
-// texts, see Variable. A text without quotes may become a number, true, false or null by that, as if the document had the
-// values in it. The errors are about all variables that are not set and have no default, and the first other one.
+// texts, see Variable. A text without quotes may become a number, true, false or null by that, as if the document had
+// the values in it. The errors are about all variables that are not set and have no default, and the first other one.
 func Expand(n ast.Node, variables bool) (ast.Node, []error) {
 	x := expander{anchors: map[string]ast.Node{}, variables: variables}
 	n, err := x.node(n)

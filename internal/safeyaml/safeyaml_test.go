@@ -97,8 +97,8 @@ func TestWhatParsersReadDifferentlyIsRefused(t *testing.T) {
 	}
 }
 
-// TestVariablesAreTextsOrNumbers: what a variable holds changes no other value, and is a text if it is not one number or
-// the like, or in quotes.
+// TestVariablesAreTextsOrNumbers: what a variable holds changes no other value, and is a text if it is not one
+// number or the like, or in quotes.
 func TestVariablesAreTextsOrNumbers(t *testing.T) {
 	t.Setenv("VAGEN_TEST", "a: b # c")
 	t.Setenv("VAGEN_NUMBER", "8")

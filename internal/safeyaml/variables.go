@@ -27,8 +27,8 @@ func (x *expander) text(n *ast.StringNode) ast.Node {
 		case ok:
 			return value
 		case m[2] == "":
-			x.unset = append(x.unset, fmt.Errorf("line %d: the environment variable %s is not set, and %s has no default",
-				n.Token.Position.Line, name, ref))
+			x.unset = append(x.unset, fmt.Errorf("line %d: the environment variable %s is not set, and %s has no "+
+				"default", n.Token.Position.Line, name, ref))
 		}
 		return strings.TrimSpace(strings.TrimPrefix(m[2], ","))
 	})

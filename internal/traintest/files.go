@@ -21,8 +21,8 @@ func WriteFile(t testing.TB, yaml string) string {
 
 var machineMetric = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
 
-// Files returns the files of a run's folder, except those with the given names and in folders with these, by their paths
-// in it. Metrics that depend on the machine are cut out.
+// Files returns the files of a run's folder, except those with the given names and in folders with these, by their
+// paths in it. Metrics that depend on the machine are cut out.
 func Files(t testing.TB, dir string, without ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

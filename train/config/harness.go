@@ -136,7 +136,8 @@ func (v *validator) harness(c *Config, r Registries) {
 			v.Say("{algorithm.echo.alpha} is %v, but the rows of {trainer.harness} %s end with their only response: no observation follows that could be predicted", alpha, name)
 		}
 		if c.Rollout.MaxTurns == 1 && len(c.Data.TrainFiles) == 0 { // which have turns of their own
-			v.Say("{algorithm.echo.alpha} is %v, but {rollout_manager.max_turns} is 1: no observation follows the only response", alpha)
+			v.Say("{algorithm.echo.alpha} is %v, but {rollout_manager.max_turns} is 1: no observation "+
+				"follows the only response", alpha)
 		}
 		if !c.Rollout.LossMask {
 			v.Say("{algorithm.echo.alpha} is %v, but {rollout_manager.use_loss_mask} is false, so that observations have the policy loss", alpha)

@@ -394,7 +394,8 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 		return o, nil // a back end of the program's own checks its options itself
 	}
 	if err := o.Validate(); err != nil {
-		return o, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, field.Renamed(err, chatKeys))
+		err = field.Renamed(err, chatKeys)
+		return o, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
 	}
 	return o, nil
 }

@@ -176,7 +176,8 @@ func (o *Options) Check() error {
 		if err != nil {
 			c.Bad("Listen", "%v", err)
 		} else if !o.hasKey() && !origin.Loopback(host) {
-			c.Bad("Listen", "%q, which other machines can reach: set {Key}, a token or password, or listen on 127.0.0.1", o.Listen)
+			c.Bad("Listen", "%q, which other machines can reach: set {Key}, a token or password, or listen on "+
+				"127.0.0.1", o.Listen)
 		}
 	}
 	return c.Err()

@@ -65,7 +65,8 @@ func (m *mapping) prompt() string {
 	case formatWhole:
 		return ""
 	case formatField:
-		return fmt.Sprintf("Answer with <answer>…</answer>, which holds %s: %s.", m.field, m.schema.DescribeField(m.field))
+		return fmt.Sprintf("Answer with <answer>…</answer>, which holds %s: %s.", m.field,
+			m.schema.DescribeField(m.field))
 	}
 	var b strings.Builder
 	b.WriteString("Answer with <answer>{…}</answer>, which holds a JSON object with these fields:")
