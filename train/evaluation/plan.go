@@ -393,8 +393,7 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 	if _, err := chat.Builtin().Describe(b.API); err != nil {
 		return o, nil // a back end of the program's own checks its options itself
 	}
-	if err := o.Validate(); err != nil {
-		err = field.Renamed(err, chatKeys)
+	if err := field.Renamed(o.Validate(), chatKeys); err != nil {
 		return o, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
 	}
 	return o, nil
