@@ -35,24 +35,27 @@ static void multiply(const weight *w, int64_t from, int64_t to, const void *x, i
 		dot_narrow(w, from, to, x, n, y, ld);
 }
 
-// outputs_loop runs a loop over the outputs of a weight. Places of packed ones are panels: the outputs of one share the
-// cache's lines.
+// unit is how many outputs of a weight are a place of a loop: whole tiles, or panels of packed weights, whose outputs
+// share the cache's lines.
+static int64_t unit_of(const weight *w) { return w->type == TYPE_F32 ? WHOLE_TILES : PANEL; }
+
+// outputs_loop runs a loop over the outputs of a weight.
 static void outputs_loop(int taken, work *f, void *of, const weight *w, int64_t n, int64_t grain) {
-	int64_t unit = w->type == TYPE_F32 ? 1 : PANEL;
+	int64_t unit = unit_of(w);
 	team_loop(taken, f, of, (n + unit - 1) / unit, (grain + unit - 1) / unit);
 }
 
 // outputs turns the places of an outputs_loop into outputs.
 static void outputs(const weight *w, int64_t n, int64_t *from, int64_t *to) {
-	if (w->type == TYPE_F32)
-		return;
-	*from *= PANEL;
-	*to = *to * PANEL < n ? *to * PANEL : n;
+	int64_t unit = unit_of(w);
+	*from *= unit;
+	*to = *to * unit < n ? *to * unit : n;
 }
 
-// state is what the loops of one run share.
+// state is what the loops of one run share. Its block has the live rows alone, one behind the other.
 typedef struct {
 	const block *b;
+	const int64_t *live; // rows of the whole block
 	float *n, *qkv, *attn, *mid, *up, *act;
 	rounded *rounded;
 	const void *ready; // rows for the next product
@@ -90,18 +93,15 @@ static void project_qkv(void *of, int64_t from, int64_t to) {
 // store_row finishes the row's q, k and v, and puts k and v into the cache.
 SIMD static void store_row(state *s, int64_t row) {
 	const block *b = s->b;
-	int64_t half = b->dim / 2;
+	int64_t half = b->dim / 2, of = s->live[row];
 	float *x = s->qkv + row * s->wide;
 	if (b->qkv_b)
 		add(x, b->qkv_b, s->wide);
 	head_set heads = {b->heads, b->kv, b->dim, b->eps, b->q_norm, b->k_norm};
 	place(&heads, x, b->cos + row * half, b->sin + row * half);
 	x += b->heads * b->dim;
-	int64_t at = b->at[row * b->apart];
-	if (at < 0 || at >= b->recent.length)
-		return;
 	for (int64_t h = 0; h < b->kv; h++) {
-		int64_t slot = ((row / b->each * b->kv + h) * b->recent.length + at) * b->dim;
+		int64_t slot = ((of / b->each * b->kv + h) * b->recent.length + b->at[of * b->apart]) * b->dim;
 		memcpy(b->recent.k + slot, x + h * b->dim, b->dim * sizeof *x);
 		memcpy(b->recent.v + slot, x + (b->kv + h) * b->dim, b->dim * sizeof *x);
 	}
@@ -226,20 +226,19 @@ SIMD static void attend(void *of, int64_t from, int64_t to) {
 		return;
 	}
 	for (int64_t i = from; i < to; i++) {
-		int64_t row = i * n / b->heads, head = i * n % b->heads, line = row / b->each;
+		int64_t row = i * n / b->heads, head = i * n % b->heads, of = s->live[row], line = of / b->each;
 		int64_t kv = line * b->kv + head / (b->heads / b->kv);
 		const float *q = s->qkv + row * s->wide + head * dim;
 		float *y = s->attn + i * n * dim, *weight = scores;
-		int64_t old = used(&b->past, line), new = used(&b->recent, row), all = old + new == 0;
+		int64_t old = used(&b->past, line), new = used(&b->recent, of);
 		dot_rows(b->past.k + kv * past * dim, dim, 0, old, q, n, weight, slots, n);
 		dot_rows(b->recent.k + kv * recent * dim, dim, 0, new, q, n, weight + past, slots, n);
-		// Slots behind these have weight 0, unless the row may see none: then all have the same.
-		old = all ? past : whole(&b->past, old), new = all ? recent : whole(&b->recent, new);
+		old = whole(&b->past, old), new = whole(&b->recent, new); // slots behind these have weight 0
 		memset(y, 0, n * dim * sizeof *y);
 		float scale[n];
 		for (int64_t h = 0; h < n; h++, weight += slots) {
 			float top = hide(b, &b->past, line, old, weight, -INFINITY);
-			top = hide(b, &b->recent, row, new, weight + past, top);
+			top = hide(b, &b->recent, of, new, weight + past, top);
 			v8 total = exp_all(weight, old, top, (v8){0});
 			scale[h] = 1 / sum(exp_all(weight + past, new, top, total));
 		}
@@ -302,45 +301,80 @@ static void norms(const block *b, const float *x, const float *w, float *y) {
 
 static const char no_memory[] = "vagen: a block's step finds no memory";
 
-const char *block_run(const block *b) {
-	state s = {.b = b, .wide = (b->heads + 2 * b->kv) * b->dim, .lines = b->rows / b->each};
-	int64_t each[] = {b->hidden, s.wide, b->heads * b->dim, b->hidden, 2 * b->ff, b->ff};
-	float **to[] = {&s.n, &s.qkv, &s.attn, &s.mid, &s.up, &s.act};
+// live_rows lists the rows that may see their own token. Nobody reads the outputs of others: their answers have ended.
+static int64_t live_rows(const block *b, int64_t *live) {
+	int64_t n = 0;
+	for (int64_t row = 0; row < b->rows; row++) {
+		int64_t at = b->at[row * b->apart];
+		if (at >= 0 && at < b->recent.length && b->recent.allow[row * b->recent.length + at])
+			live[n++] = row;
+	}
+	return n;
+}
+
+// pick copies n rows of x, of which at are the numbers, and returns them.
+static const float *pick(const float *x, const int64_t *at, int64_t n, int64_t wide, float **memory) {
+	float *to = *memory;
+	for (int64_t i = 0; i < n; i++)
+		memcpy(to + i * wide, x + at[i] * wide, wide * sizeof *x);
+	*memory += n * wide;
+	return to;
+}
+
+static void run_live(state *s) {
+	const block *b = s->b;
+	int taken = team_take();
+	norms(b, b->x, b->norm1, s->n);
+	s->ready = ready(&b->qkv, s->n, b->rows, s->rounded);
+	outputs_loop(taken, project_qkv, s, &b->qkv, s->wide, grain(b->hidden));
+	for (int64_t row = 0; row < b->rows; row++)
+		store_row(s, row);
+	team_loop(taken, attend, s, b->rows * b->heads / s->together, 1);
+	s->ready = ready(&b->out, s->attn, b->rows, s->rounded);
+	outputs_loop(taken, project_out, s, &b->out, b->hidden, grain(b->heads * b->dim));
+	norms(b, s->mid, b->norm2, s->n);
+	s->ready = ready(&b->up, s->n, b->rows, s->rounded);
+	outputs_loop(taken, project_up, s, &b->up, b->ff, grain(2 * b->hidden));
+	s->ready = ready(&b->down, s->act, b->rows, s->rounded);
+	outputs_loop(taken, project_down, s, &b->down, b->hidden, grain(b->ff));
+	team_leave(taken);
+}
+
+const char *block_run(const block *whole) {
+	block b = *whole;
+	int64_t half = b.dim / 2, live[b.rows];
+	state s = {.b = &b, .live = live, .wide = (b.heads + 2 * b.kv) * b.dim, .lines = b.rows / b.each};
+	b.rows = live_rows(whole, live);
+	memcpy(b.y, b.x, whole->rows * b.hidden * sizeof *b.y);
+	if (!b.rows)
+		return 0;
+	int64_t each[] = {b.hidden, s.wide, b.heads * b.dim, b.hidden, 2 * b.ff, b.ff, b.hidden};
+	float **to[] = {&s.n, &s.qkv, &s.attn, &s.mid, &s.up, &s.act, &b.y};
 	// Heads that share a key head also share the reading of it, if there are places enough
 	// for all threads without.
-	s.together = s.lines * b->kv >= MANY ? b->heads / b->kv : 1;
+	s.together = s.lines * b.kv >= MANY ? b.heads / b.kv : 1;
 	enum { PARTS = sizeof each / sizeof *each };
-	int64_t all = 0;
+	int64_t all = b.hidden + 2 * half;
 	for (int i = 0; i < PARTS; i++)
 		all += each[i];
 	float *memory, *at;
-	int64_t widest = b->up.in > b->down.in ? b->up.in : b->down.in;
-	if (b->out.in > widest)
-		widest = b->out.in;
-	if (posix_memalign((void **)&memory, LINE, (all * sizeof *memory + blocks(widest) * sizeof(rounded)) * b->rows))
+	int64_t widest = b.up.in > b.down.in ? b.up.in : b.down.in;
+	if (b.out.in > widest)
+		widest = b.out.in;
+	if (posix_memalign((void **)&memory, LINE, (all * sizeof *memory + blocks(widest) * sizeof(rounded)) * b.rows))
 		return no_memory;
 	at = memory;
-	for (int i = 0; i < PARTS; at += each[i++] * b->rows)
+	for (int i = 0; i < PARTS; at += each[i++] * b.rows)
 		*to[i] = at;
+	b.x = pick(b.x, live, b.rows, b.hidden, &at);
+	b.cos = pick(b.cos, live, b.rows, half, &at), b.sin = pick(b.sin, live, b.rows, half, &at);
 	s.rounded = (rounded *)at;
 
 	uint64_t mode = flush_denormals();
-	int taken = team_take();
-	norms(b, b->x, b->norm1, s.n);
-	s.ready = ready(&b->qkv, s.n, b->rows, s.rounded);
-	outputs_loop(taken, project_qkv, &s, &b->qkv, s.wide, grain(b->hidden));
-	for (int64_t row = 0; row < b->rows; row++)
-		store_row(&s, row);
-	team_loop(taken, attend, &s, b->rows * b->heads / s.together, 1);
-	s.ready = ready(&b->out, s.attn, b->rows, s.rounded);
-	outputs_loop(taken, project_out, &s, &b->out, b->hidden, grain(b->heads * b->dim));
-	norms(b, s.mid, b->norm2, s.n);
-	s.ready = ready(&b->up, s.n, b->rows, s.rounded);
-	outputs_loop(taken, project_up, &s, &b->up, b->ff, grain(2 * b->hidden));
-	s.ready = ready(&b->down, s.act, b->rows, s.rounded);
-	outputs_loop(taken, project_down, &s, &b->down, b->hidden, grain(b->ff));
-	team_leave(taken);
+	run_live(&s);
 	restore_denormals(mode);
+	for (int64_t i = 0; i < b.rows; i++)
+		memcpy(whole->y + live[i] * b.hidden, b.y + i * b.hidden, b.hidden * sizeof *b.y);
 	free(memory);
 	return s.failed ? no_memory : 0;
 }

@@ -21,8 +21,8 @@ typedef struct {
 } stretch;
 
 // block is a decoder block that reads one token for each row, or several positions of each row of the cache, one
-// behind the other in x, which all are in the cache before they attend. Biases and norms that it does not have are
-// null.
+// behind the other in x, which all are in the cache before they attend. Rows that may not see their own slot, or have
+// none, are left as they are. Biases and norms that it does not have are null.
 typedef struct {
 	int64_t rows, each, hidden, heads, kv, dim, ff; // rows of x, of which each stand for a row of the cache
 	float eps;

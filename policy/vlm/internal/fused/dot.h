@@ -55,6 +55,10 @@ SIMD static inline v8 exponent(v8 x) {
 	return (v8)((i8)(p * (v8)((power + 127) << 23)) & ~tiny);
 }
 
+// WHOLE_TILES is a number of rows of w that the tiles of all sets of instructions divide: of others, some are multiplied
+// alone, which takes longer.
+enum { WHOLE_TILES = 12 };
+
 // dot_rows sets y[r·ld + i] to the product of row i of w [·, in] and row r of x
 // [n, in] for i in [from, to). Sums have the bits of a product with as rows, which may be others than those of n.
 void dot_rows(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld,
