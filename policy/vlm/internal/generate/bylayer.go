@@ -33,15 +33,28 @@ func (n Programs) only(i int) Programs {
 	return Programs{&one, n.Packed}
 }
 
-// appendLayer: a layer's weights, x, cos, sin, fresh, then, unless open, its arrays of the cache and what follows them
-// in the inputs of appendTokens → x, the layer's arrays of the prefix.
+// endsAt reports whether a layer's outputs are read for the last token of a row alone: those of the last layer, unless
+// features of pictures are added to them.
+func (n Programs) endsAt(layer int) bool {
+	return layer == len(n.Layers)-1 && (n.Cfg.Vision == nil || layer >= len(n.Cfg.Vision.Deepstack))
+}
+
+// appendLayer: a layer's weights, x, cos, sin, fresh, ends if it reads them, then, unless open, its arrays of the cache
+// and what follows them in the inputs of appendTokens → x, the layer's arrays of the prefix.
 func (n Programs) appendLayer(i int, open bool, slots int) *device.Program {
 	name := fmt.Sprintf("append layer %d open=%v slots=%d", n.First(i), open, slots)
+	if n.endsAt(i) {
+		name += " ends"
+	}
 	return n.LayerProgram(name, func(in []*Node, use *model.StepKernels) []*Node {
 		a, one := net.Args{In: in}, n.only(i)
 		w, x, cos, sin, fresh := a.Next(len(n.Groups.Layers[i].Params)), a.One(), a.One(), a.One(), a.One()
+		var ends *Node
+		if n.endsAt(i) {
+			ends = a.One()
+		}
 		cache := newCacheIn(one, &a, open, x.Graph(), fresh.Shape().Dimensions[0])
-		y, after := one.Layers[0].Append(w, x, cos, sin, cache.past(0), fresh, use)
+		y, after := one.Layers[0].Append(w, x, cos, sin, cache.past(0), fresh, ends, use)
 		return append([]*Node{y}, cache.extend(0, after, slots)...)
 	})
 }
@@ -73,8 +86,8 @@ func (n Programs) stepEmbed() *device.Program {
 	})
 }
 
-// sampleAt: the head's weights, x, last, sampling inputs → id, log-prob. In a decoding step, where the rows of x are
-// those of the batch, now takes the place of last and of the number of tokens.
+// sampleAt: the head's weights, x, reads, sampling inputs → id, log-prob. In a decoding step, where the rows of x are
+// those of the batch, now takes the place of reads and of the number of tokens.
 func (n Programs) sampleAt(s model.Sampler, step bool) *device.Program {
 	name, tied := fmt.Sprintf("sample step=%v %+v", step, s), n.Spec.Tied
 	if step {
@@ -121,12 +134,12 @@ func (s *Session) arraysOf(layer int) (arrays []*device.Array, at []**device.Arr
 // appendByLayer is appendTokens layer by layer: in are its inputs after the weights. It consumes the prefix.
 func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, images bool) ([]*device.Array, error) {
 	n, w := f.Net, f.scheduler.w
-	embed, fresh, sampling := in[:2], in[2], in[3:7]
+	embed, fresh, ends, sampling := in[:2], in[2], in[3], in[4:8]
 	var imageRow *device.Array
 	var deep []*device.Array
 	if images {
-		imageRow, deep = in[8], in[9:9+len(n.Cfg.Vision.Deepstack)]
-		embed = append(slices.Clone(embed), in[7], imageRow)
+		imageRow, deep = in[9], in[10:10+len(n.Cfg.Vision.Deepstack)]
+		embed = append(slices.Clone(embed), in[8], imageRow)
 	}
 	out, err := n.Embed().Run(append(slices.Clone(w.Embed), embed...))
 	if err != nil {
@@ -141,6 +154,9 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 	defer cache.Free()
 	for i, weights := range w.Layers {
 		all := append(slices.Clone(weights), x, angles[0], angles[1], fresh)
+		if n.endsAt(i) {
+			all = append(all, ends)
+		}
 		var donate []int // the layer's prefix, so that there is no second one
 		if !open {
 			mine, _ := f.arraysOf(i)
@@ -162,6 +178,12 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 			}
 			x = own.Own(out...)[0]
 		}
+	}
+	if !n.endsAt(len(n.Layers) - 1) {
+		if out, err = n.TakeRows().Run([]*device.Array{x, ends}); err != nil {
+			return nil, err
+		}
+		x = own.Own(out...)[0]
 	}
 	out, err = n.sampleAt(f.scheduler.sampler, false).Run(append(append(n.headArrays(w), x), sampling...))
 	if err == nil {

@@ -67,9 +67,8 @@ func (n Programs) sampleTokens(
 	return s.Sample(h.Logits(w, x), seeds, count, params, forced, n.Cfg.Placeholders(), kernels)
 }
 
-// appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, last [m]
-// with the index in tokens for each sample, sampling inputs, [images, imageRow,
-// deepstack…], then, unless open, the prefix's and the recent arrays of the cache,
+// appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, ends [rows] with the index of each
+// row's last token, reads [m] with that of each sample's row, sampling inputs, [images, imageRow, deepstack…], then, unless open, the prefix's and the recent arrays of the cache,
 // with allow [rows, slots], recentAllow [rows, recent], at and recentAt.
 // → id, log-prob, the prefix's arrays including all others.
 func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
@@ -78,7 +77,7 @@ func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *d
 		a := net.Args{In: in}
 		var kernels model.StepKernels
 		w := n.genWeights(&a, n.Spec.Tied)
-		tokens, pos, fresh, last := a.One(), a.One(), a.One(), a.One()
+		tokens, pos, fresh, ends, reads := a.One(), a.One(), a.One(), a.One(), a.One()
 		seeds, count, params := a.One(), a.One(), a.One()
 		rows := fresh.Shape().Dimensions[0]
 		var pics, picRow *Node
@@ -93,13 +92,20 @@ func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *d
 		out := []*Node{nil, nil}
 		for i, l := range n.Layers {
 			var fresher []*Node
-			x, fresher = l.Append(w.layers[i], x, cos, sin, cache.past(i), fresh, nil)
+			var at *Node
+			if n.endsAt(i) {
+				at = ends
+			}
+			x, fresher = l.Append(w.layers[i], x, cos, sin, cache.past(i), fresh, at, nil)
 			if i < len(deep) {
 				x = model.AddRows(x, deep[i], picRow)
 			}
 			out = append(out, cache.extend(i, fresher, slots)...)
 		}
-		out[0], out[1] = n.sampleTokens(w.head, model.TakeRows(x, last), s, seeds, count, params, nil, &kernels)
+		if !n.endsAt(len(n.Layers) - 1) {
+			x = model.TakeRows(x, ends)
+		}
+		out[0], out[1] = n.sampleTokens(w.head, model.TakeRows(x, reads), s, seeds, count, params, nil, &kernels)
 		return out, kernels
 	})
 }

@@ -129,12 +129,13 @@ func (f *DecodeBatch) contextInputs(s *net.Scope, p *contextBatch, length int) (
 		ends[place] = int32(place*length + len(ids) - 1)
 		p.next[place] = start + next
 	}
-	last := make([]int32, len(p.Index))
+	reads := make([]int32, len(p.Index))
 	for row, place := range p.Index {
-		last[row] = ends[place]
+		reads[row] = int32(place)
 	}
 	in := []*device.Array{net.Upload(s, tokens), net.Upload(s, pos, b*length, 3), net.Upload(s, p.fresh, b, length),
-		net.Upload(s, last), f.uploadSeeds(s, 1), net.Upload(s, make([]uint32, len(last))), f.scheduler.params}
+		net.Upload(s, ends), net.Upload(s, reads), f.uploadSeeds(s, 1), net.Upload(s, make([]uint32, len(reads))),
+		f.scheduler.params}
 	if len(pictures) > 0 {
 		p.vision = net.PlanVision(cfg, pictures)
 		for i, at := range holders {

@@ -99,6 +99,8 @@ type Layout struct {
 	// Prefixes means that the lower 16 bits of Segment are the token's segment, and those above
 	// them, minus 1, another segment to which it attends.
 	Prefixes bool
+	// Ends [groups] are the tokens of attend whose outputs are wanted, one of each group. nil is all.
+	Ends *Node
 
 	Use   *StepKernels // collects kernel calls; nil for none
 	Kept  bool         // the caller reads Kept.Main
@@ -280,15 +282,30 @@ func (b *Block) attend(
 	q, k, v, gate := b.heads(qkv)
 	q, k = b.normAndRotate(w, q, k, cos, sin)
 	q, k, v = b.groupHeads(l.split(q)), l.split(k), l.split(v)
+	l.Use.opening(b, w, l, x, cos, sin, q, k, v, qkv)
+	if ends := l.Ends; ends != nil {
+		q, x, l = b.queriesAt(q, l), takeRows(x, ends), &Layout{Groups: l.Groups, Length: 1, Use: l.Use}
+		if gate != nil {
+			gate = takeRows(gate, ends)
+		}
+	}
 	o := attention(q, k, v)
 	attn := Reshape(l.join(b.ungroupHeads(o)), rows(x), b.Heads*b.HeadDim)
-	l.Use.opening(b, w, l, x, cos, sin, q, k, v, qkv)
 	mixed, from := gated(attn, gate), o
 	if gate != nil || l.Index != nil {
 		from = mixed
 	}
 	y, mid, up := b.finish(w, x, mixed, from, l)
 	return y, []*Node{qkv, attn, mid, up}
+}
+
+// queriesAt returns the queries [groups, KV, R, d] of the layout's ends among q [groups, KV, R·length, d].
+func (b *Block) queriesAt(q *Node, l *Layout) *Node {
+	g, index := q.Graph(), shape(dtypes.Int32, l.Groups, b.Heads)
+	group, head := MulScalar(Iota(g, index, 0), (b.Heads-1)*l.Length), MulScalar(Iota(g, index, 1), l.Length)
+	at := Add(BroadcastToDims(Reshape(l.Ends, l.Groups, 1), index.Dimensions...), Add(group, head))
+	one := takeRows(Reshape(q, l.Groups*b.Heads*l.Length, b.HeadDim), at)
+	return Reshape(one, l.Groups, b.KVHeads, b.Heads/b.KVHeads, b.HeadDim)
 }
 
 // Forward is that of Layer. What the backward pass can compute again are the attention probabilities.

@@ -18,34 +18,38 @@ type CacheSegment struct {
 // appendTo runs the block on length new tokens of each row, x [rows·length,
 // hidden] row by row. They attend to the segments of past and, causally, to each
 // other where fresh [rows, length] bool marks real tokens. It returns the block's
-// output and the new keys and values [rows, KV heads, length, headDim].
+// output, of the last real tokens alone if ends are these, and the new keys and values [rows, KV heads, length, headDim].
 func (b *Block) appendTo(
-	weights []*Node, x, cos, sin *Node, past []CacheSegment, fresh *Node, use *StepKernels,
+	weights []*Node, x, cos, sin *Node, past []CacheSegment, fresh, ends *Node, use *StepKernels,
 ) (y, k, v *Node) {
 	length := dim(fresh, 1)
-	l := &Layout{Groups: rows(x) / length, Length: length, Use: use}
+	l := &Layout{Groups: rows(x) / length, Length: length, Ends: ends, Use: use}
 	y, _ = b.attend(weights, x, cos, sin, l, func(q, newK, newV *Node) *Node {
 		k, v = newK, newV
+		length := length
+		if ends != nil {
+			length = 1 // no token is after the last one
+		}
 		all := append(slices.Clone(past), CacheSegment{K: k, V: v, Allow: fresh})
 		if use == nil {
-			return b.attendPast(q, length, all, true)
+			return b.attendPast(q, length, all, length > 1)
 		}
 		whole, allow := wholeCache(all, length) // a kernel's inputs are before its output
-		o := b.attendPast(q, length, all, true)
+		o := b.attendPast(q, length, all, length > 1)
 		use.attention(q, whole.K, whole.V, allow, o)
 		return o
 	})
 	return y, k, v
 }
 
-// wholeCache joins segments, of which the last one has length new tokens, into one. allow [rows, length, slots] is
-// what each of these may attend to.
+// wholeCache joins segments into one. allow [rows, length, slots] is what each of length tokens may attend to, which
+// are those of the last segment or the last one of them.
 func wholeCache(segments []CacheSegment, length int) (all CacheSegment, allow *Node) {
 	var k, v, ok []*Node
 	for i, p := range segments {
 		n, m := dim(p.Allow, 0), dim(p.Allow, 1)
 		may := BroadcastToDims(Reshape(p.Allow, n, 1, m), n, length, m)
-		if i == len(segments)-1 {
+		if i == len(segments)-1 && length > 1 {
 			may = LogicalAnd(may, BroadcastToDims(before(p.Allow.Graph(), length), n, length, length))
 		}
 		k, v, ok = append(k, p.K), append(v, p.V), append(ok, may)

@@ -255,7 +255,9 @@ func (d *deltaNet) Cache() []CacheArray {
 	}
 }
 
-func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Node, use *StepKernels) (*Node, []*Node) {
+func (d *deltaNet) Append(
+	weights []*Node, x, _, _ *Node, past *Past, fresh, ends *Node, use *StepKernels,
+) (*Node, []*Node) {
 	n, length := dim(fresh, 0), dim(fresh, 1)
 	window := past.Prefix[0]
 	w, x, proj := d.begin(weights, x)
@@ -265,6 +267,9 @@ func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Nod
 	o = c.join(o)
 	use.rule(append(t.list(), c.segment, past.Prefix[1]), o, state)
 	mixed := d.mixed(&w.delta, d.flat(o), proj)
+	if ends != nil {
+		x, mixed = takeRows(x, ends), takeRows(mixed, ends)
+	}
 	y, _, _ := d.finish(w, x, mixed, mixed, &Layout{Use: use})
 	return y, []*Node{lastReal(d.inputs(window, proj), fresh), state}
 }

@@ -83,8 +83,10 @@ func TestDeltaNetsReadRowsInPieces(t *testing.T) {
 			w, g := in[:n], in[0].Graph()
 			y, _ := d.Forward(w, in[n], nil, nil, &Layout{Groups: 2, Length: 40, Segment: in[n+1]})
 			var counts [][]int32
-			for _, row := range rows {
+			var ends []int32
+			for i, row := range rows {
 				counts = append(counts, []int32{int32(row[1])})
+				ends = append(ends, int32(i*first+min(first, row[1])-1))
 			}
 			place := shape(dtypes.Int32, len(rows), first)
 			fresh := LessThan(Iota(g, place, 1), BroadcastToShape(Const(g, counts), place))
@@ -95,8 +97,9 @@ func TestDeltaNetsReadRowsInPieces(t *testing.T) {
 			piece := func(from, to int) *Node {
 				return Reshape(Slice(in[n+2], AxisRange(), AxisRange(from, to)), len(rows)*(to-from), 6)
 			}
-			z, cache := d.Append(w, piece(0, first), nil, nil, &past, fresh, nil)
-			out := []*Node{y, z}
+			z, cache := d.Append(w, piece(0, first), nil, nil, &past, fresh, nil, nil)
+			last, _ := d.Append(w, piece(0, first), nil, nil, &past, fresh, Const(g, ends), nil)
+			out := []*Node{y, z, last}
 			for i := range steps {
 				past.Prefix = cache
 				z, cache = d.Step(w, piece(first+i, first+i+1), nil, nil, &past, nil)
@@ -105,6 +108,8 @@ func TestDeltaNetsReadRowsInPieces(t *testing.T) {
 			return out
 		})
 		for i, row := range rows {
+			end := (i*first + min(first, row[1]) - 1) * 6
+			requireClose(t, "the last token alone", got[2][i*6:(i+1)*6], widen(got[1][end:end+6]), 1e-6, 1e-6)
 			for k := range row[1] {
 				var want []float64
 				for _, v := range got[0][(row[0]+k)*6 : (row[0]+k+1)*6] {
@@ -116,7 +121,7 @@ func TestDeltaNetsReadRowsInPieces(t *testing.T) {
 					break
 				}
 				if k >= first {
-					have, at = got[2+k-first], i
+					have, at = got[3+k-first], i
 				}
 				requireClose(t, fmt.Sprintf("row %d token %d", i, k), have[at*6:(at+1)*6], want, 1e-5, 1e-5)
 			}

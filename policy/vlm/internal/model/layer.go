@@ -29,9 +29,10 @@ type Layer interface {
 	// Append reads new tokens of each row, x row by row, of which fresh [rows, length] bool
 	// marks the real ones; the others follow them. It returns, for each array of the cache,
 	// the new slots [rows, heads, length, width], or the state after the last real token of each row.
-	// It may add kernels to use, unless that is nil.
-	Append(weights []*Node, x, cos, sin *Node, past *Past, fresh *Node, use *StepKernels) (y *Node, cache []*Node)
-	// Step reads one token of each row. It returns, for each array of the cache, the recent segment with
+	// ends [rows], unless nil, are the tokens whose outputs y has; else it has all. Append may add kernels to use, unless
+	// that is nil.
+	Append(weights []*Node, x, cos, sin *Node, past *Past, fresh, ends *Node, use *StepKernels) (y *Node, cache []*Node)
+	// Step reads one token of each row. The outputs of rows that may not see it are undefined. It returns, for each array of the cache, the recent segment with
 	// the token's slot written, or the state after the token, which it keeps in rows that are not live. It may
 	// add a kernel for its outputs to use.
 	Step(weights []*Node, x, cos, sin *Node, past *Past, use *StepKernels) (y *Node, cache []*Node)
@@ -134,9 +135,9 @@ func (p *Past) segments() []CacheSegment {
 
 // Append is that of Layer.
 func (b *Block) Append(
-	weights []*Node, x, cos, sin *Node, past *Past, fresh *Node, use *StepKernels,
+	weights []*Node, x, cos, sin *Node, past *Past, fresh, ends *Node, use *StepKernels,
 ) (*Node, []*Node) {
-	y, k, v := b.appendTo(weights, x, cos, sin, past.segments(), fresh, use)
+	y, k, v := b.appendTo(weights, x, cos, sin, past.segments(), fresh, ends, use)
 	return y, []*Node{k, v}
 }
 

@@ -325,8 +325,8 @@ func (k *Kernels) AddRows() *device.Program {
 	})
 }
 
-// takeRows: x [n, hidden], slot [m] → rows of x, zeros where slot is n.
-func (k *Kernels) takeRows() *device.Program {
+// TakeRows: x [n, hidden], slot [m] → rows of x, zeros where slot is n.
+func (k *Kernels) TakeRows() *device.Program {
 	return k.Program("take rows", func(in []*Node) []*Node { return []*Node{model.TakeRows(in[0], in[1])} })
 }
 

@@ -188,7 +188,7 @@ func (n *Net) Backward(w *Parts, g *Parts, t *Trace, dx *device.Array) error {
 	var dDeep []*device.Array
 	for i := len(w.Layers) - 1; i >= n.Reach.layer; i-- {
 		if i < len(t.Deep) && n.Reach.Vision {
-			out, err := n.takeRows().Run([]*device.Array{dx, t.slot})
+			out, err := n.TakeRows().Run([]*device.Array{dx, t.slot})
 			if err != nil {
 				return err
 			}
