@@ -32,9 +32,9 @@ type Layer interface {
 	// ends [rows], unless nil, are the tokens whose outputs y has; else it has all. Append may add kernels to use, unless
 	// that is nil.
 	Append(weights []*Node, x, cos, sin *Node, past *Past, fresh, ends *Node, use *StepKernels) (y *Node, cache []*Node)
-	// Step reads one token of each row. The outputs of rows that may not see it are undefined. It returns, for each array of the cache, the recent segment with
-	// the token's slot written, or the state after the token, which it keeps in rows that are not live. It may
-	// add a kernel for its outputs to use.
+	// Step reads one token of each row; what it returns for rows that may not see theirs is undefined. It returns, for
+	// each array of the cache, the recent segment with the token's slot written, or the state after the token, which it
+	// keeps in rows that are not live. It may add a kernel for its outputs to use.
 	Step(weights []*Node, x, cos, sin *Node, past *Past, use *StepKernels) (y *Node, cache []*Node)
 
 	// Floats counts the numbers that Forward keeps for tokens in groups of a length: Kept.Main
