@@ -13,89 +13,79 @@ import (
 )
 
 // each2026 compares all cases of a file of 2026 with the estimator that make returns.
-func each2026(t *testing.T, name string, make func(c golden.Case) (*recorded, Estimator)) {
+func each2026(t *testing.T, name string, make func(c *golden.Run) (*recorded, Estimator)) {
 	t.Helper()
-	file := "algorithms_2026/" + name + ".json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
+	golden.Each(t, "algorithms_2026/"+name+".json", func(c *golden.Run) {
 		r, est := make(c)
-		r.compare(tally, est, nil)
-	}
+		r.compare(est, nil)
+	})
 }
 
-// scalars returns a case whose rows have one reward each as a batch of one-token rows, with
-// the expected scalars as a matrix.
-func scalars(t *testing.T, c golden.Case, rewards string) *recorded {
-	t.Helper()
-	r := &recorded{Case: c, t: t}
-	var scores, want []float64
-	golden.Need(t, c.Inputs, rewards, &scores)
-	golden.Need(t, c.Expected, "advantages", &want)
-	r.batch.Rewards = narrow(scores)
-	r.batch.Group = make([]int, len(scores))
-	matrix := make([][]float64, len(want))
-	for i := range scores {
+// scalars returns a case whose rows have one reward each as a batch of one-token rows.
+func scalars(c *golden.Run, rewards string) *recorded {
+	c.Helper()
+	r := &recorded{Run: c}
+	r.batch.Rewards = golden.Input[[]float32](c, rewards)
+	r.batch.Group = make([]int, len(r.batch.Rewards))
+	for i := range len(r.batch.Rewards) + 1 {
 		r.batch.Offsets = append(r.batch.Offsets, i)
-		matrix[i] = want[i : i+1]
 	}
-	r.batch.Offsets = append(r.batch.Offsets, len(scores))
-	raw, err := json.Marshal(matrix)
-	require.NoError(t, err)
-	r.Expected = map[string]json.RawMessage{"advantages": raw}
 	return r
 }
 
 func TestGoldenMaxRL(t *testing.T) {
-	each2026(t, "max_rl_prime", func(c golden.Case) (*recorded, Estimator) {
-		return scalars(t, c, "rewards"), MaxRL{Guarded: true}
+	each2026(t, "max_rl_prime", func(c *golden.Run) (*recorded, Estimator) {
+		return scalars(c, "rewards"), MaxRL{Guarded: true}
 	})
-	each2026(t, "maxrl_skyrl", func(c golden.Case) (*recorded, Estimator) {
-		r := record(t, c)
-		return r, MaxRL{Epsilon: r.param("epsilon")}
+	each2026(t, "maxrl_skyrl", func(c *golden.Run) (*recorded, Estimator) {
+		r := record(c)
+		return r, MaxRL{Epsilon: r.Param("epsilon")}
 	})
 }
 
 func TestGoldenEpisodeGRPO(t *testing.T) {
-	each2026(t, "grpo_ragen", func(c golden.Case) (*recorded, Estimator) {
-		r := record(t, c)
+	each2026(t, "grpo_ragen", func(c *golden.Run) (*recorded, Estimator) {
+		r := record(c)
 		next := map[int]int{}
 		for _, id := range r.batch.Trajectory {
 			r.batch.Turn = append(r.batch.Turn, next[id])
 			next[id]++
 		}
-		return r, EpisodeGRPO{Epsilon: r.param("epsilon"), NormByStd: r.flag("norm_adv_by_std_in_grpo", true)}
+		byStd := golden.ParamOr(c, "norm_adv_by_std_in_grpo", true)
+		return r, EpisodeGRPO{Epsilon: r.Param("epsilon"), NormByStd: byStd}
 	})
 }
 
 func TestGoldenLengthGRPO(t *testing.T) {
-	each2026(t, "grpo_prime", func(c golden.Case) (*recorded, Estimator) {
-		r := scalars(t, c, "rewards_list")
-		var kind string
-		if golden.Need(t, c.Params, "type", &kind); kind == "hierarchical_grpo" {
-			r.batch.Group = agents(t, c)
+	each2026(t, "grpo_prime", func(c *golden.Run) (*recorded, Estimator) {
+		r := scalars(c, "rewards_list")
+		if golden.Param[string](c, "type") == "hierarchical_grpo" {
+			r.batch.Group = agents(c)
 			return r, LengthGRPO{}
 		}
-		return lengthened(t, r), LengthGRPO{
-			OutputWeight: r.param("num_output_tokens_weight"), InputWeight: r.param("num_input_tokens_weight"),
-			TurnWeight: r.param("num_turns_weight"),
+		return lengthened(r), LengthGRPO{
+			OutputWeight: r.Param("num_output_tokens_weight"), InputWeight: r.Param("num_input_tokens_weight"),
+			TurnWeight: r.Param("num_turns_weight"),
 		}
 	})
 }
 
+// expect replaces the recorded advantages by those of other rows.
+func (r *recorded) expect(advantages []float64) {
+	raw, err := json.Marshal(advantages)
+	require.NoError(r, err)
+	r.Expected = map[string]json.RawMessage{"advantages": raw}
+}
+
 // agents groups by agent, and by episode those agents that are centred within it.
-func agents(t *testing.T, c golden.Case) (group []int) {
-	t.Helper()
-	var agent, episode, within []string
-	golden.Need(t, c.Inputs, "agent", &agent)
-	golden.Need(t, c.Inputs, "episode", &episode)
-	golden.Need(t, c.Params, "episode_agents", &within)
+func agents(c *golden.Run) (group []int) {
+	c.Helper()
+	episode, within := golden.Input[[]string](c, "episode"), golden.Param[[]string](c, "episode_agents")
 	var in Interner
-	for i, a := range agent {
+	for i, a := range golden.Input[[]string](c, "agent") {
 		key := a
-		for _, w := range within {
-			if a == w {
-				key = fmt.Sprint(a, " in ", episode[i])
-			}
+		if slices.Contains(within, a) {
+			key = fmt.Sprint(a, " in ", episode[i])
 		}
 		group = append(group, in.ID(key))
 	}
@@ -105,51 +95,44 @@ func agents(t *testing.T, c golden.Case) (group []int) {
 // lengthened gives the rows of one token their recorded numbers of tokens and turns. Only shares
 // of the longest count, so that all tokens are taken tenfold: some recorded rows have more turns
 // than tokens.
-func lengthened(t *testing.T, r *recorded) *recorded {
-	t.Helper()
-	var out, total, turns []int
-	golden.Need(t, r.Inputs, "num_output_tokens", &out)
-	golden.Need(t, r.Inputs, "num_total_tokens", &total)
-	golden.Need(t, r.Inputs, "num_turns", &turns)
-	var want [][]float64
-	golden.Need(t, r.Expected, "advantages", &want)
+func lengthened(r *recorded) *recorded {
+	r.Helper()
+	out, total := golden.Input[[]int](r.Run, "num_output_tokens"), golden.Input[[]int](r.Run, "num_total_tokens")
+	turns, want := golden.Input[[]int](r.Run, "num_turns"), r.Flat(r.Expected, "advantages")
+	var all []float64
 	b := Batch{Offsets: []int{0}, Group: r.batch.Group}
 	for i, score := range r.batch.Rewards {
-		row := make([]float64, 10*total[i])
-		for k := range row {
-			wrote, reward := k < 10*out[i], float32(0)
+		for k := range 10 * total[i] {
+			wrote, reward, advantage := k < 10*out[i], float32(0), 0.0
 			if wrote {
-				row[k] = want[i][0]
+				advantage = want[i]
 			}
 			if k == 0 {
 				reward = score
 			}
+			all = append(all, advantage)
 			b.Rewards, b.Loss = append(b.Rewards, reward), append(b.Loss, wrote)
 			b.TurnEnd = append(b.TurnEnd, k < turns[i]-1)
 		}
-		want[i] = row
 		b.Offsets = append(b.Offsets, len(b.Rewards))
 	}
 	r.batch = b
-	raw, err := json.Marshal(want)
-	require.NoError(t, err)
-	r.Expected["advantages"] = raw
+	r.expect(all)
 	return r
 }
 
 func TestGoldenReinforceSlime(t *testing.T) {
-	each2026(t, "reinforce_pp_slime", func(c golden.Case) (*recorded, Estimator) {
-		var kind string
-		golden.Need(t, c.Params, "advantage_estimator", &kind)
-		r := record(t, c)
-		gamma := r.param("gamma")
-		if kind == "reinforce_plus_plus_baseline" { // every token has the centred score, and nothing is summed
+	each2026(t, "reinforce_pp_slime", func(c *golden.Run) (*recorded, Estimator) {
+		r := record(c)
+		gamma := r.Param("gamma")
+		// In one form every token has the centred score, and nothing is summed.
+		if golden.Param[string](c, "advantage_estimator") == "reinforce_plus_plus_baseline" {
 			for i := range r.batch.Loss {
 				r.batch.Loss[i] = true
 			}
 			gamma = 0
 		}
-		penalised(t, r, gamma == 0)
+		penalised(r, gamma == 0)
 		r.Expected["returns"] = r.Expected["raw_advantages"]
 		delete(r.Expected, "raw_advantages")
 		return r, ReinforcePlusPlus{Gamma: gamma, Across: true}
@@ -157,14 +140,10 @@ func TestGoldenReinforceSlime(t *testing.T) {
 }
 
 // penalised sets the rewards to the scores, of a row's last token or of every one, minus the KL to the reference.
-func penalised(t *testing.T, r *recorded, every bool) {
-	t.Helper()
-	ref, width := flat(t, r.Inputs, "ref_log_prob")
-	logProb, _ := flat(t, r.Inputs, "log_prob")
-	var scores []float64
-	golden.Need(t, r.Inputs, "scores", &scores)
-	var kind string
-	golden.Need(t, r.Params, "kl_loss_type", &kind)
+func penalised(r *recorded, every bool) {
+	r.Helper()
+	ref, width := flat(r, r.Inputs, "ref_log_prob")
+	logProb, kind := r.Flat(r.Inputs, "log_prob"), golden.Param[string](r.Run, "kl_loss_type")
 	for i := range logProb {
 		d := logProb[i] - ref[i]
 		kl := map[string]float64{"k1": d, "k2": d * d / 2, "k3": math.Exp(-d) + d - 1}[kind]
@@ -173,10 +152,10 @@ func penalised(t *testing.T, r *recorded, every bool) {
 		}
 		r.batch.Rewards[i] = 0
 		if r.batch.Loss[i] {
-			r.batch.Rewards[i] = float32(-r.param("kl_coef") * kl)
+			r.batch.Rewards[i] = float32(-r.Param("kl_coef") * kl)
 		}
 	}
-	for row, s := range scores {
+	for row, s := range r.Flat(r.Inputs, "scores") {
 		for i := range width {
 			if every {
 				r.batch.Rewards[row*width+i] += float32(s)
@@ -192,19 +171,18 @@ func penalised(t *testing.T, r *recorded, every bool) {
 
 // stepRows returns a case with one row for each step of an episode. The outcome of an episode
 // that differs from the sum of its steps' rewards is completed on a token off the mask.
-func stepRows(t *testing.T, c golden.Case) *recorded {
-	t.Helper()
-	r := record(t, c)
+func stepRows(c *golden.Run) *recorded {
+	c.Helper()
+	r := record(c)
 	outcome := r.batch.Rewards
 	width := r.batch.Offsets[1]
-	var rewards []float64
-	golden.Need(t, c.Inputs, "rewards", &rewards)
-	r.batch.Trajectory = ids(t, c.Inputs, "traj_index")
+	rewards := c.Flat(c.Inputs, "rewards")
+	r.batch.Trajectory = ids(c, c.Inputs, "traj_index")
 	var in Interner
-	for _, s := range texts(t, c, "anchor_obs") {
+	for _, s := range golden.Input[[]string](c, "anchor_obs") {
 		r.batch.States = append(r.batch.States, uint64(in.ID(s)))
 	}
-	for _, s := range texts(t, c, "next_obs") {
+	for _, s := range golden.Input[[]string](c, "next_obs") {
 		key := uint64(in.ID(s))
 		if s == "success" {
 			key = SuccessState
@@ -224,8 +202,8 @@ func stepRows(t *testing.T, c golden.Case) *recorded {
 		Offsets: []int{0}, Group: r.batch.Group, Trajectory: r.batch.Trajectory, Turn: r.batch.Turn,
 		States: r.batch.States, Next: r.batch.Next,
 	}
-	want, _ := flat(t, c.Expected, "advantages")
-	var matrix [][]float64
+	want := c.Flat(c.Expected, "advantages")
+	var all []float64
 	for row, id := range b.Trajectory {
 		lo := row * width
 		// The row's tokens, then one off the mask.
@@ -236,69 +214,60 @@ func stepRows(t *testing.T, c golden.Case) *recorded {
 		if b.Turn[row] == 0 {
 			b.Rewards[len(b.Rewards)-1] = float32(missing[id])
 		}
-		matrix = append(matrix, append(append([]float64{}, want[lo:lo+width]...), 0))
+		all = append(append(all, want[lo:lo+width]...), 0)
 	}
 	r.batch = b
-	raw, err := json.Marshal(matrix)
-	require.NoError(t, err)
-	r.Expected = map[string]json.RawMessage{"advantages": raw}
+	r.expect(all)
 	return r
-}
-
-func texts(t *testing.T, c golden.Case, name string) (out []string) {
-	t.Helper()
-	golden.Need(t, c.Inputs, name, &out)
-	return out
 }
 
 // normByStd reports whether a case of verl-agent divides by the standard deviation.
 func (r *recorded) normByStd() bool {
-	r.t.Helper()
-	var mode string
-	golden.Need(r.t, r.Params, "mode", &mode)
-	return mode == "mean_std_norm"
+	r.Helper()
+	return golden.Param[string](r.Run, "mode") == "mean_std_norm"
 }
 
 func TestGoldenHGPO(t *testing.T) {
-	each2026(t, "hgpo", func(c golden.Case) (*recorded, Estimator) {
-		r := stepRows(t, c)
+	each2026(t, "hgpo", func(c *golden.Run) (*recorded, Estimator) {
+		r := stepRows(c)
 		return r, HGPO{
-			Gamma: r.param("gamma"), History: int(r.param("history_length")), Alpha: r.param("length_weight_alpha"),
-			Base: r.flag("base_group", false), NormByStd: r.normByStd(), Epsilon: r.param("epsilon"),
+			Gamma: r.Param("gamma"), History: int(r.Param("history_length")), Alpha: r.Param("length_weight_alpha"),
+			Base: golden.ParamOr(r.Run, "base_group", false), NormByStd: r.normByStd(), Epsilon: r.Param("epsilon"),
 		}
 	})
 }
 
 func TestGoldenGraphGPO(t *testing.T) {
-	each2026(t, "graphgpo", func(c golden.Case) (*recorded, Estimator) {
-		r := stepRows(t, c)
+	each2026(t, "graphgpo", func(c *golden.Run) (*recorded, Estimator) {
+		r := stepRows(c)
 		return r, GraphGPO{
-			Gamma: r.param("gamma"), StepWeight: r.param("step_advantage_w"), EpisodeWeight: r.param("episode_advantage_w"),
-			Relative: r.flag("normalize_distance", false), NormByStd: r.normByStd(), Epsilon: r.param("epsilon"),
+			Gamma: r.Param("gamma"), Epsilon: r.Param("epsilon"), NormByStd: r.normByStd(),
+			StepWeight: r.Param("step_advantage_w"), EpisodeWeight: r.Param("episode_advantage_w"),
+			Relative: golden.ParamOr(c, "normalize_distance", false),
 		}
 	})
 }
 
 func TestGoldenGDPO(t *testing.T) {
-	each2026(t, "gdpo_verl", func(c golden.Case) (*recorded, Estimator) {
-		r := &recorded{Case: c, t: t}
-		mask, width := flat(t, c.Inputs, "response_mask")
+	each2026(t, "gdpo_verl", func(c *golden.Run) (*recorded, Estimator) {
+		r := &recorded{Run: c}
+		mask, width := flat(c, c.Inputs, "response_mask")
 		r.batch.Loss, r.batch.Rewards = bools(mask), make([]float32, len(mask))
 		for i := 0; i <= len(mask); i += width {
 			r.batch.Offsets = append(r.batch.Offsets, i)
 		}
-		r.batch.Group = ids(t, c.Inputs, "index")
-		golden.Need(t, c.Inputs, "component_rewards", &r.batch.Components)
-		golden.Decode(t, c.Params, "gdpo_reward_weights", &r.batch.ComponentWeights)
-		return r, GDPO{NormByStd: r.flag("norm_adv_by_std_in_grpo", true), Epsilon: r.param("epsilon"), Whiten: true}
+		r.batch.Group = ids(c, c.Inputs, "index")
+		r.batch.Components = golden.Input[[][]float32](c, "component_rewards")
+		golden.Decode(c, c.Params, "gdpo_reward_weights", &r.batch.ComponentWeights)
+		byStd := golden.ParamOr(c, "norm_adv_by_std_in_grpo", true)
+		return r, GDPO{NormByStd: byStd, Epsilon: r.Param("epsilon"), Whiten: true}
 	})
-	each2026(t, "gdpo_trl", func(c golden.Case) (*recorded, Estimator) {
-		var rewards [][]float64
-		golden.Need(t, c.Inputs, "rewards_per_func", &rewards)
+	each2026(t, "gdpo_trl", func(c *golden.Run) (*recorded, Estimator) {
+		rewards := golden.Input[[][]float64](c, "rewards_per_func")
 		c.Inputs["sum"], _ = json.Marshal(make([]float64, len(rewards)))
-		r := scalars(t, c, "sum")
+		r := scalars(c, "sum")
 		for row := range rewards {
-			r.batch.Group[row] = row / int(r.param("num_generations"))
+			r.batch.Group[row] = row / int(r.Param("num_generations"))
 		}
 		for k := range rewards[0] {
 			of := make([]float32, len(rewards))
@@ -307,10 +276,8 @@ func TestGoldenGDPO(t *testing.T) {
 			}
 			r.batch.Components = append(r.batch.Components, of)
 		}
-		golden.Need(t, c.Params, "reward_weights", &r.batch.ComponentWeights)
-		var missing [][2]int
-		golden.Need(t, c.Inputs, "missing", &missing)
-		for _, at := range missing {
+		r.batch.ComponentWeights = golden.Param[[]float64](c, "reward_weights")
+		for _, at := range golden.Input[[][2]int](c, "missing") {
 			r.batch.Components[at[1]][at[0]] = float32(math.NaN())
 		}
 		return r, GDPO{OverRows: true}
@@ -318,34 +285,30 @@ func TestGoldenGDPO(t *testing.T) {
 }
 
 func TestGoldenOptimalBaseline(t *testing.T) {
-	each2026(t, "otb", func(c golden.Case) (*recorded, Estimator) {
-		r := record(t, c)
+	each2026(t, "otb", func(c *golden.Run) (*recorded, Estimator) {
+		r := record(c)
 		for name, into := range map[string]*[]float32{
 			"old_log_probs": &r.batch.LogProbs, "sum_pi_squared": &r.batch.SumPiSquared, "rollout_is_weights": &r.batch.Weights,
 		} {
-			x, _ := flat(t, c.Inputs, name)
+			x, _ := flat(c, c.Inputs, name)
 			*into = narrow(x)
 		}
-		var name string
-		golden.Need(t, c.Params, "adv_estimator", &name)
-		return r, OptimalBaseline{Packed: name == "tir_optimal_token_baseline", ZeroTail: r.flag("handle_zero_tail", true)}
+		packed := golden.Param[string](c, "adv_estimator") == "tir_optimal_token_baseline"
+		return r, OptimalBaseline{Packed: packed, ZeroTail: golden.ParamOr(r.Run, "handle_zero_tail", true)}
 	})
 }
 
 func TestGoldenRAE(t *testing.T) {
-	each2026(t, "rae", func(c golden.Case) (*recorded, Estimator) {
-		r := scalars(t, c, "rewards_list")
-		var agents []string
-		var want []float64
-		golden.Need(t, c.Inputs, "agents", &agents)
-		golden.Need(t, c.Expected, "baselines", &want)
-		for _, name := range texts(t, c, "agent") {
+	each2026(t, "rae", func(c *golden.Run) (*recorded, Estimator) {
+		r := scalars(c, "rewards_list")
+		agents := golden.Input[[]string](c, "agents")
+		for _, name := range golden.Input[[]string](c, "agent") {
 			r.batch.Agent = append(r.batch.Agent, slices.Index(agents, name))
 		}
 		r.batch.Running = make([]float64, len(agents))
-		est := RAE{r.param("decay")}
-		got := run(t, est, &r.batch).Running
-		require.InDeltaSlice(t, want, got, 1e-6, "%s: baselines", c.Name) // rewards are float32
+		est := RAE{r.Param("decay")}
+		got := run(c, est, &r.batch).Running
+		require.InDeltaSlice(c, c.Flat(c.Expected, "baselines"), got, 1e-6, "baselines") // rewards are float32
 		return r, est
 	})
 }
@@ -371,37 +334,26 @@ func TestRAEContinuesWhereABatchEnded(t *testing.T) {
 }
 
 func TestGoldenDistill(t *testing.T) {
-	const file = "algorithms_2026/opd_advantage.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		tally.Case()
-		column := func(name string) []float32 {
-			x, _ := flat(t, c.Inputs, name)
-			return narrow(x)
-		}
-		adv, mask := column("advantages"), bools(convert[float64](column("response_mask")))
-		var flavour string
-		if golden.Need(t, c.Params, "flavour", &flavour); flavour == "slime" {
+	golden.Each(t, "algorithms_2026/opd_advantage.json", func(c *golden.Run) {
+		column := func(name string) []float32 { return narrow(c.Flat(c.Inputs, name)) }
+		adv, mask := column("advantages"), bools(c.Flat(c.Inputs, "response_mask"))
+		if golden.Param[string](c, "flavour") == "slime" {
 			for i := range mask {
 				mask[i] = true
 			}
 		}
-		_, width := flat(t, c.Inputs, "advantages")
+		_, width := flat(c, c.Inputs, "advantages")
 		var offsets []int
 		for i := 0; i <= len(adv); i += width {
 			offsets = append(offsets, i)
 		}
-		r := &recorded{Case: c, t: t}
-		discount := 0.0
-		golden.Decode(t, c.Params, "kl_discount_factor", &discount)
-		kl, err := Distill(adv, column("old_log_prob"), column("teacher_log_prob"), mask, offsets, r.param("coef"), discount)
-		require.NoError(t, err)
-		want, _ := flat(t, c.Expected, "advantages")
-		tol := golden.Tolerance{Abs: max(c.Tolerance.Abs, 1e-5), Rel: max(c.Tolerance.Rel, 1e-6)} // of float32
-		golden.Floats(t, tally, "advantages", convert[float64](adv), want, tol)
-		var mean float64
-		if golden.Decode(t, c.Expected, "teacher_kl", &mean) {
-			tally.Float(t, "teacher_kl", kl, mean, tol)
+		kl, err := Distill(adv, column("old_log_prob"), column("teacher_log_prob"), mask, offsets, c.Param("coef"),
+			c.Optional("kl_discount_factor", 0))
+		require.NoError(c, err)
+		c.Tolerance.Abs, c.Tolerance.Rel = max(c.Tolerance.Abs, 1e-5), max(c.Tolerance.Rel, 1e-6) // of float32
+		golden.Numbers(c, "advantages", adv)
+		if c.Expected["teacher_kl"] != nil {
+			c.Number("teacher_kl", kl)
 		}
-	}
+	})
 }

@@ -1,7 +1,6 @@
 package advantage
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,49 +11,33 @@ import (
 )
 
 func TestGoldenPacking(t *testing.T) {
-	const file = "algorithms_next/packing.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
+	golden.Each(t, "algorithms_next/packing.json", func(c *golden.Run) {
 		switch {
 		case c.Expected["episodes"] != nil:
-			episodeCase(t, tally, c)
+			episodeCase(c)
 		case c.HasTag("value_mask"):
-			returns, _ := flat(t, c.Inputs, "returns")
-			want, _ := flat(t, c.Expected, "value_mask")
-			same(t, tally, c.Name, MaskFromReturns(nil, narrow(returns)), bools(want))
-		default:
-			continue
+			got := MaskFromReturns(nil, narrow(c.Flat(c.Inputs, "returns")))
+			c.Equal("value_mask", got, bools(c.Flat(c.Expected, "value_mask")))
 		}
-		tally.Case()
-	}
+	})
 }
 
-func episodeCase(t *testing.T, tally *golden.Tally, c golden.Case) {
-	t.Helper()
-	mask, width := flat(t, c.Inputs, "response_mask")
-	b := Batch{Rewards: make([]float32, len(mask)), Loss: bools(mask), Trajectory: sortedIDs(t, c.Inputs, "episode_id")}
-	golden.Decode(t, c.Inputs, "turn_idx", &b.Turn)
+func episodeCase(c *golden.Run) {
+	c.Helper()
+	mask, width := flat(c, c.Inputs, "response_mask")
+	b := Batch{Rewards: make([]float32, len(mask)), Loss: bools(mask)}
+	// In alphabetical order, in which the original lists episodes.
+	names, in := golden.Input[[]string](c, "episode_id"), Interner{}
+	in.IDs(nil, slices.Sorted(slices.Values(names))...)
+	b.Trajectory = in.IDs(nil, names...)
+	golden.Decode(c, c.Inputs, "turn_idx", &b.Turn)
 	for i := 0; i <= len(mask); i += width {
 		b.Offsets = append(b.Offsets, i)
 	}
-	var want [][]int
-	golden.Need(t, c.Expected, "episodes", &want)
 	got, err := b.Episodes()
-	require.NoError(t, err, c.Name)
-	golden.Equal(t, tally, c.Name+" episodes", fmt.Sprint(got), fmt.Sprint(want))
-	turns, _ := flat(t, c.Expected, "turn_id")
+	require.NoError(c, err)
+	c.Equal("episodes", fmt.Sprint(got), fmt.Sprint(golden.Expected[[][]int](c, "episodes")))
 	id, err := b.TurnIDs(nil)
-	require.NoError(t, err, c.Name)
-	same(t, tally, c.Name+" turn_id", id, ints(turns))
-}
-
-// sortedIDs numbers names in alphabetical order, in which the original lists
-// episodes.
-func sortedIDs(t testing.TB, fields map[string]json.RawMessage, name string) []int {
-	t.Helper()
-	var names []string
-	golden.Need(t, fields, name, &names)
-	var in Interner
-	in.IDs(nil, slices.Sorted(slices.Values(names))...)
-	return in.IDs(nil, names...)
+	require.NoError(c, err)
+	c.Equal("turn_id", id, ints(c.Flat(c.Expected, "turn_id")))
 }

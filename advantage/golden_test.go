@@ -12,23 +12,17 @@ import (
 
 // recorded is one recorded case as a batch.
 type recorded struct {
-	golden.Case
-	t     testing.TB
+	*golden.Run
 	batch Batch
 }
 
 // flat reads a matrix as one row-major vector and returns its width.
-func flat(t testing.TB, fields map[string]json.RawMessage, name string) ([]float64, int) {
+func flat(t testing.TB, fields map[string]json.RawMessage, name string) (out []float64, width int) {
 	t.Helper()
 	var rows [][]float64
-	if !golden.Decode(t, fields, name, &rows) {
-		return nil, 0
-	}
-	var out []float64
-	width := 0
+	golden.Decode(t, fields, name, &rows)
 	for _, row := range rows {
-		out = append(out, row...)
-		width = len(row)
+		out, width = append(out, row...), len(row)
 	}
 	return out, width
 }
@@ -72,57 +66,41 @@ func ids(t testing.TB, fields map[string]json.RawMessage, name string) []int {
 
 // record reads the columns of padded rows: rewards, shaped by a KL if they are, else scores, else as many zeros as
 // there are log-probs.
-func record(t testing.TB, c golden.Case) *recorded {
-	t.Helper()
-	r := &recorded{Case: c, t: t}
+func record(c *golden.Run) *recorded {
+	c.Helper()
+	r := &recorded{Run: c}
 	b := &r.batch
 	var width int
 	for _, name := range []string{"token_level_rewards", "token_level_scores", "log_prob"} {
-		if rewards, w := flat(t, c.Inputs, name); b.Rewards == nil {
+		if rewards, w := flat(c, c.Inputs, name); b.Rewards == nil {
 			b.Rewards, width = narrow(rewards), w
 		}
 	}
-	values, _ := flat(t, c.Inputs, "values")
+	values, _ := flat(c, c.Inputs, "values")
 	b.Values = narrow(values)
 	for i := 0; i <= len(b.Rewards); i += width {
 		b.Offsets = append(b.Offsets, i)
 	}
 	for _, name := range []string{"response_mask", "loss_mask", "eos_mask"} {
-		if m, _ := flat(t, c.Inputs, name); m != nil {
+		if m, _ := flat(c, c.Inputs, name); m != nil {
 			b.Loss = bools(m)
 		}
 	}
 	for name, into := range map[string]*[]int{"index": &b.Group, "group_idx": &b.Group, "episode_id": &b.Trajectory} {
-		if x := ids(t, c.Inputs, name); x != nil {
+		if x := ids(c, c.Inputs, name); x != nil {
 			*into = x
 		}
 	}
 	if b.Trajectory == nil {
-		b.Trajectory = ids(t, c.Inputs, "traj_idx")
+		b.Trajectory = ids(c, c.Inputs, "traj_idx")
 	}
-	golden.Decode(t, c.Inputs, "turn_idx", &b.Turn)
+	golden.Decode(c, c.Inputs, "turn_idx", &b.Turn)
 	return r
 }
 
 func (r *recorded) mask(name string) []bool {
-	r.t.Helper()
-	m, _ := flat(r.t, r.Inputs, name)
-	require.NotNil(r.t, m, "%s: mask %q", r.Name, name)
-	return bools(m)
-}
-
-func (r *recorded) param(name string) float64 {
-	r.t.Helper()
-	var x float64
-	golden.Need(r.t, r.Params, name, &x)
-	return x
-}
-
-func (r *recorded) flag(name string, unset bool) bool {
-	r.t.Helper()
-	x := unset
-	golden.Decode(r.t, r.Params, name, &x)
-	return x
+	r.Helper()
+	return bools(r.Flat(r.Inputs, name))
 }
 
 // storage is the tolerance for numbers that went through float32 storage: half
@@ -134,35 +112,30 @@ func storage(tol golden.Tolerance, scale float64) golden.Tolerance {
 }
 
 // compare runs an estimator on a case. The raw variant, if given, must return raw_advantages.
-func (r *recorded) compare(tally *golden.Tally, est, raw Estimator) {
-	t := r.t
-	t.Helper()
-	tally.Case()
+func (r *recorded) compare(est, raw Estimator) {
+	r.Helper()
 	var out Result
-	require.NoError(t, est.Estimate(&out, &r.batch), r.Name)
-	tol := storage(r.Tolerance, r.rawScale(&out))
-	if r.DType == "float32" {
-		// The recorded tolerance was made for float32 arithmetic.
-		tol = r.Tolerance
+	require.NoError(r, est.Estimate(&out, &r.batch))
+	if r.DType != "float32" { // for whose arithmetic the recorded tolerance was made
+		r.Tolerance = storage(r.Tolerance, r.rawScale(&out))
 	}
 	pair := func(name string, got []float32) {
-		if want, _ := flat(t, r.Expected, name); want != nil {
-			golden.Floats(t, tally, r.Name+" "+name, got, want, tol)
+		if r.Expected[name] != nil {
+			golden.Numbers(r.Run, name, got)
 		}
 	}
 	pair("advantages", out.Advantages)
 	pair("returns", out.Returns)
-	if want, _ := flat(t, r.Expected, "value_mask"); want != nil {
-		same(t, tally, r.Name+" value_mask", out.ValueMask, bools(want))
+	if want, _ := flat(r, r.Expected, "value_mask"); want != nil {
+		r.Equal("value_mask", out.ValueMask, bools(want))
 	}
-	if want, _ := flat(t, r.Expected, "turn_id"); want != nil {
-		same(t, tally, r.Name+" turn_id", out.TurnID, ints(want))
+	if want, _ := flat(r, r.Expected, "turn_id"); want != nil {
+		r.Equal("turn_id", out.TurnID, ints(want))
 	}
-	if _, ok := r.Expected["raw_advantages"]; !ok || raw == nil {
-		return
+	if r.Expected["raw_advantages"] != nil && raw != nil {
+		require.NoError(r, raw.Estimate(&out, &r.batch), "raw")
+		pair("raw_advantages", out.Advantages)
 	}
-	require.NoError(t, raw.Estimate(&out, &r.batch), "%s: raw", r.Name)
-	pair("raw_advantages", out.Advantages)
 }
 
 // rawScale bounds how much larger than one the numbers are, relative to the standard
@@ -188,10 +161,4 @@ func ints(x []float64) []int32 {
 		out[i] = int32(v)
 	}
 	return out
-}
-
-func same(t testing.TB, tally *golden.Tally, what string, got, want any) {
-	t.Helper()
-	tally.Add(1)
-	require.Equal(t, want, got, what)
 }

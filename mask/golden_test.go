@@ -1,7 +1,6 @@
 package mask_test
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 
@@ -10,13 +9,6 @@ import (
 	"vagen/internal/golden"
 	"vagen/mask"
 )
-
-func matrix(t testing.TB, fields map[string]json.RawMessage, name string) [][]int32 {
-	t.Helper()
-	var m [][]int32
-	golden.Need(t, fields, name, &m)
-	return m
-}
 
 // padded extends a mask by padding and writes it as 0 and 1.
 func padded(mask []bool, width int) []int32 {
@@ -29,23 +21,10 @@ func padded(mask []bool, width int) []int32 {
 	return out
 }
 
-func sameRow(t *testing.T, tally *golden.Tally, what string, got, want []int32) {
-	t.Helper()
-	tally.Add(1)
-	require.Equal(t, want, got, what)
-}
-
 func TestGoldenFromMarks(t *testing.T) {
-	const file = "algorithms/loss_mask.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		tally.Case()
-		var m mask.Marks
-		var pad int32
-		golden.Need(t, c.Params, "begin_mark_id", &m.Begin)
-		golden.Need(t, c.Params, "end_mark_id", &m.End)
-		golden.Need(t, c.Params, "pad_token_id", &pad)
-		ids, attention := matrix(t, c.Inputs, "input_ids"), matrix(t, c.Inputs, "attention_mask")
+	golden.Each(t, "algorithms/loss_mask.json", func(c *golden.Run) {
+		m := mask.Marks{Begin: golden.Param[int32](c, "begin_mark_id"), End: golden.Param[int32](c, "end_mark_id")}
+		ids, attention := golden.Input[[][]int32](c, "input_ids"), golden.Input[[][]int32](c, "attention_mask")
 		refused := 0
 		for i := range ids {
 			n := 0
@@ -59,24 +38,20 @@ func TestGoldenFromMarks(t *testing.T) {
 			byOrder := m
 			byOrder.PairByOrder = true
 			s, orderErr := mask.FromMarks(ids[i][:n], byOrder)
-			require.NoError(t, orderErr, "%s: row %d", c.Name, i)
-			require.True(t, err != nil || strict.Equal(s), "%s: row %d has no orphan marks", c.Name, i)
-			row := slices.Repeat([]int32{pad}, len(ids[i]))
+			require.NoError(c, orderErr, "row %d", i)
+			require.True(c, err != nil || strict.Equal(s), "row %d has no orphan marks", i)
+			row := slices.Repeat([]int32{golden.Param[int32](c, "pad_token_id")}, len(ids[i]))
 			copy(row, s.Tokens())
-			sameRow(t, tally, c.Name+" input_ids", row, matrix(t, c.Expected, "input_ids")[i])
-			sameRow(
-				t, tally, c.Name+" attention_mask", padded(s.Attention(nil), len(row)),
-				matrix(t, c.Expected, "attention_mask")[i],
-			)
-			sameRow(
-				t, tally, c.Name+" loss_mask", padded(s.Loss(nil, mask.Options{}), len(row)),
-				matrix(t, c.Expected, "loss_mask")[i],
-			)
-			sameRow(t, tally, c.Name+" end_of_response_position_mask", padded(s.TurnEnd(nil), len(row)),
-				matrix(t, c.Expected, "end_of_response_position_mask")[i])
+			for name, got := range map[string][]int32{
+				"input_ids": row, "attention_mask": padded(s.Attention(nil), len(row)),
+				"loss_mask":                     padded(s.Loss(nil, mask.Options{}), len(row)),
+				"end_of_response_position_mask": padded(s.TurnEnd(nil), len(row)),
+			} {
+				c.Equal(name, got, golden.Expected[[][]int32](c, name)[i])
+			}
 		}
-		require.Equal(t, c.HasTag("quirk_orphan_mark"), refused > 0, "%s: %d rows have orphan marks", c.Name, refused)
-	}
+		require.Equal(c, c.HasTag("quirk_orphan_mark"), refused > 0, "%d rows have orphan marks", refused)
+	})
 }
 
 // fromMask records a row whose turns are the runs of its response mask.
@@ -112,64 +87,46 @@ func fromMask(t testing.TB, response []int32, summary bool) *mask.Sequence {
 }
 
 func TestGoldenRowPacking(t *testing.T) {
-	const file = "algorithms_next/packing.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
+	golden.Each(t, "algorithms_next/packing.json", func(c *golden.Run) {
 		switch {
 		case c.HasTag("truncate_row"):
-			tally.Case()
-			truncateCase(t, tally, c)
+			truncateCase(c)
 		case c.Expected["turn_boundary"] != nil:
-			tally.Case()
-			boundaryCase(t, tally, c)
+			boundaryCase(c)
 		}
+	})
+}
+
+func boundaryCase(c *golden.Run) {
+	c.Helper()
+	boundary, seam := golden.Expected[[][]int32](c, "turn_boundary"), golden.Expected[[][]int32](c, "seam")
+	summary, last := golden.Input[[]int](c, "ends_with_summary"), golden.Expected[[]int](c, "last_pos")
+	for i, row := range golden.Input[[][]int32](c, "response_mask") {
+		s := fromMask(c, row, summary[i] == 1)
+		c.Equal("response", padded(s.Response(nil), len(row)), row)
+		c.Equal("turn_boundary", padded(s.TurnEnd(nil), len(row)), boundary[i])
+		c.Equal("seam", s.EndsWithSummary(), slices.Index(seam[i], 1) == s.Len()-1)
+		c.Equal("last_pos", s.LastResponse(), last[i])
 	}
 }
 
-func boundaryCase(t *testing.T, tally *golden.Tally, c golden.Case) {
-	t.Helper()
-	response := matrix(t, c.Inputs, "response_mask")
-	boundary, seam := matrix(t, c.Expected, "turn_boundary"), matrix(t, c.Expected, "seam")
-	var summary, last []int32
-	golden.Need(t, c.Inputs, "ends_with_summary", &summary)
-	golden.Need(t, c.Expected, "last_pos", &last)
-	for i, row := range response {
-		s := fromMask(t, row, summary[i] == 1)
-		sameRow(t, tally, c.Name+" response", padded(s.Response(nil), len(row)), row)
-		sameRow(t, tally, c.Name+" turn_boundary", padded(s.TurnEnd(nil), len(row)), boundary[i])
-		golden.Equal(t, tally, c.Name+" seam", s.EndsWithSummary(), slices.Index(seam[i], 1) == s.Len()-1)
-		golden.Equal(t, tally, c.Name+" last_pos", s.LastResponse(), int(last[i]))
-	}
-}
-
-func truncateCase(t *testing.T, tally *golden.Tally, c golden.Case) {
-	t.Helper()
-	var response []int32
-	var spans, kept [][2]int
-	var scores []float32
-	var want []float64
-	var keep int
-	golden.Need(t, c.Inputs, "response_mask", &response)
-	golden.Need(t, c.Inputs, "response_spans", &spans)
-	golden.Need(t, c.Inputs, "scores", &scores)
-	golden.Need(t, c.Params, "keep", &keep)
-	golden.Need(t, c.Expected, "response_spans", &kept)
-	golden.Need(t, c.Expected, "scores", &want)
+func truncateCase(c *golden.Run) {
+	c.Helper()
+	response := golden.Input[[]int32](c, "response_mask")
+	spans, kept := golden.Input[[][2]int](c, "response_spans"), golden.Expected[[][2]int](c, "response_spans")
 	s := new(mask.Sequence)
 	for _, span := range spans {
-		require.NoError(t, s.AppendContext(mask.Observation, make([]int32, span[0]-s.Len())...))
-		require.NoError(t, s.AppendResponse(make([]int32, span[1]-span[0])...))
+		require.NoError(c, s.AppendContext(mask.Observation, make([]int32, span[0]-s.Len())...))
+		require.NoError(c, s.AppendResponse(make([]int32, span[1]-span[0])...))
 	}
-	require.NoError(t, s.AppendContext(mask.Observation, make([]int32, len(response)-s.Len())...))
-	sameRow(t, tally, c.Name+" before", padded(s.Response(nil), s.Len()), response)
-	lost := s.Truncate(keep)
-	golden.Equal(t, tally, c.Name+" lost turns", lost, len(spans)-len(kept))
-	var row []int32
-	golden.Need(t, c.Expected, "response_mask", &row)
-	sameRow(t, tally, c.Name+" response_mask", padded(s.Response(nil), s.Len()), row)
-	golden.Floats(t, tally, c.Name+" scores", s.Trim(scores), want, golden.Tolerance{Rel: 1e-7})
+	require.NoError(c, s.AppendContext(mask.Observation, make([]int32, len(response)-s.Len())...))
+	c.Equal("before", padded(s.Response(nil), s.Len()), response)
+	c.Equal("lost turns", s.Truncate(golden.Param[int](c, "keep")), len(spans)-len(kept))
+	c.Equal("response_mask", padded(s.Response(nil), s.Len()), golden.Expected[[]int32](c, "response_mask"))
+	c.Tolerance = golden.Tolerance{Rel: 1e-7}
+	golden.Numbers(c, "scores", s.Trim(golden.Input[[]float32](c, "scores")))
 	for k, span := range kept {
 		start, end, _ := s.TurnAt(k)
-		golden.Equal(t, tally, c.Name+" response_spans", [2]int{start, end}, span)
+		c.Equal("response_spans", [2]int{start, end}, span)
 	}
 }

@@ -1,8 +1,8 @@
 package reward
 
 import (
-	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,68 +13,43 @@ import (
 
 // Recorded from the fork's controllers (testdata/algorithms/kl_controller.json).
 func TestControllersEqualTheOriginals(t *testing.T) {
-	const file = "algorithms/kl_controller.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		tally.Case()
-		var kind string
-		var coefficient, target, horizon float64
-		golden.Need(t, c.Params, "type", &kind)
-		if !golden.Decode(t, c.Params, "init_kl_coef", &coefficient) {
-			golden.Need(t, c.Params, "kl_coef", &coefficient)
-		}
-		golden.Decode(t, c.Params, "target_kl", &target)
-		golden.Decode(t, c.Params, "horizon", &horizon)
-		controller, err := NewController(kind, coefficient, target, horizon)
-		require.NoError(t, err)
-		kls := golden.Value[[]float64](t, c.Inputs, "current_kl")
-		rows := golden.Value[[]int](t, c.Inputs, "n_steps")
-		want := golden.Value[[]float64](t, c.Expected, "coef_after_each_update")
+	golden.Each(t, "algorithms/kl_controller.json", func(c *golden.Run) {
+		coefficient := c.Optional("init_kl_coef", c.Optional("kl_coef", math.NaN()))
+		controller, err := NewController(golden.Param[string](c, "type"), coefficient, c.Optional("target_kl", 0),
+			c.Optional("horizon", 0))
+		require.NoError(c, err)
+		rows := golden.Input[[]int](c, "n_steps")
 		var got []float64
-		for i, kl := range kls {
-			require.NoError(t, controller.Update(kl, rows[i]))
+		for i, kl := range golden.Input[[]float64](c, "current_kl") {
+			require.NoError(c, controller.Update(kl, rows[i]))
 			got = append(got, controller.Coefficient())
 		}
-		golden.Floats(t, tally, c.Name, got, want, c.Tolerance)
-	}
+		golden.Numbers(c, "coef_after_each_update", got)
+	})
 }
 
 // Recorded from the legacy trainer (testdata/algorithms/apply_kl_penalty.json).
 // The attention mask has one more column, for the prompt, than the scores.
 func TestShapingEqualsTheOriginal(t *testing.T) {
-	const file = "algorithms/apply_kl_penalty.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		tally.Case()
-		scores := golden.Value[[][]float64](t, c.Inputs, "token_level_scores")
-		want := golden.Value[[][]float64](t, c.Expected, "token_level_rewards")
-		var attention [][]int
-		golden.Decode(t, c.Inputs, "attention_mask", &attention)
-		var logp, ref [][]float64
-		if !golden.Decode(t, c.Inputs, "old_log_probs", &logp) {
-			golden.Need(t, c.Inputs, "old_log_prob", &logp)
+	golden.Each(t, "algorithms/apply_kl_penalty.json", func(c *golden.Run) {
+		scores := golden.Input[[][]float64](c, "token_level_scores")
+		attention := golden.InputOr[[][]int](c, "attention_mask", nil)
+		logp := golden.InputOr[[][]float64](c, "old_log_probs", nil)
+		if logp == nil {
+			logp = golden.Input[[][]float64](c, "old_log_prob")
 		}
-		golden.Decode(t, c.Inputs, "ref_log_prob", &ref)
-		name, kind, coefficient, target, horizon := "kl", "fixed", 0.0, 0.0, 0.0
-		golden.Decode(t, c.Params, "kl_penalty", &name)
-		golden.Decode(t, c.Params, "kl_ctrl", &kind)
-		if !golden.Decode(t, c.Params, "kl_coef", &coefficient) {
-			golden.Need(t, c.Params, "kl_ratio", &coefficient)
-		}
-		golden.Decode(t, c.Params, "target_kl", &target)
-		golden.Decode(t, c.Params, "horizon", &horizon)
+		ref, name := golden.InputOr[[][]float64](c, "ref_log_prob", nil), golden.ParamOr(c, "kl_penalty", "kl")
 		if ref == nil {
 			name = "kl" // recorded as "none": without a reference nothing is charged
 		}
-		controller, err := NewController(kind, coefficient, target, horizon)
-		require.NoError(t, err)
+		coefficient := c.Optional("kl_coef", c.Optional("kl_ratio", math.NaN()))
+		controller, err := NewController(golden.ParamOr(c, "kl_ctrl", "fixed"), coefficient, c.Optional("target_kl", 0),
+			c.Optional("horizon", 0))
+		require.NoError(c, err)
 		offsets, mask := []int{0}, []bool(nil)
-		var s, l, r []float64
+		var s []float64
 		for i, row := range scores {
-			s, l = append(s, row...), append(l, logp[i]...)
-			if ref != nil {
-				r = append(r, ref[i]...)
-			}
+			s = append(s, row...)
 			offsets = append(offsets, len(s))
 			if attention != nil {
 				for _, a := range attention[i][len(attention[i])-len(row):] {
@@ -83,24 +58,21 @@ func TestShapingEqualsTheOriginal(t *testing.T) {
 			}
 		}
 		got := make([]float64, len(s))
-		kl, err := ShapeKL(got, s, l, r, mask, offsets, loss.KL(name), controller.Coefficient())
-		require.NoError(t, err, c.Name)
-		tol := c.Tolerance
-		for i := range scores {
-			golden.Floats(t, tally, fmt.Sprintf("%s row %d", c.Name, i), got[offsets[i]:offsets[i+1]], want[i], tol)
+		kl, err := ShapeKL(got, s, slices.Concat(logp...), slices.Concat(ref...), mask, offsets, loss.KL(name),
+			controller.Coefficient())
+		require.NoError(c, err)
+		golden.Numbers(c, "token_level_rewards", got)
+		if c.Expected["current_kl"] != nil {
+			c.Number("current_kl", kl)
 		}
-		var current, used, after float64
-		if golden.Decode(t, c.Expected, "current_kl", &current) {
-			tally.Float(t, c.Name+" kl", kl, current, tol)
+		if c.Expected["beta_used"] != nil && ref != nil {
+			c.Number("beta_used", controller.Coefficient())
 		}
-		if golden.Decode(t, c.Expected, "beta_used", &used) && r != nil {
-			tally.Float(t, c.Name+" coefficient used", controller.Coefficient(), used, c.Tolerance)
+		if c.Expected["coef_after"] != nil {
+			require.NoError(c, controller.Update(kl, len(scores)))
+			c.Number("coef_after", controller.Coefficient())
 		}
-		if golden.Decode(t, c.Expected, "coef_after", &after) {
-			require.NoError(t, controller.Update(kl, len(scores)))
-			tally.Float(t, c.Name+" coefficient after", controller.Coefficient(), after, tol)
-		}
-	}
+	})
 }
 
 func TestShapeKLRefusesWhatItsLimitHides(t *testing.T) {

@@ -1,7 +1,6 @@
 package reward
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,52 +21,26 @@ var nextParsers = map[string]struct {
 // Recorded from the original parsers (testdata/algorithms_next/response_format.json),
 // which split actions at commas and keep three.
 func TestNextParsersEqualTheOriginals(t *testing.T) {
-	const file = "algorithms_next/response_format.json"
-	var recorded struct{ Cases []golden.Case }
-	golden.Read(t, file, &recorded)
-	tally := golden.NewTally(t, file)
-	for _, c := range recorded.Cases {
-		tally.Case()
-		name := golden.Value[string](t, c.Params, "parser")
-		text := golden.Value[string](t, c.Inputs, "text")
-		how, known := nextParsers[name]
-		if !known {
-			t.Fatalf("%s: recorded parser %q has no counterpart", c.Name, name)
-		}
-		p, err := NewParser(how.format, ParserOptions{Dialect: Next, MaxActions: 3, AnswerBox: how.box})
-		require.NoError(t, err, c.Name)
-		compareNext(t, tally, c, fmt.Sprintf("%s on %q", c.Name, text), p.Parse(text))
-	}
-}
-
-func compareNext(t *testing.T, tally *golden.Tally, c golden.Case, what string, got Response) {
-	number := func(b bool) float64 {
-		if b {
-			return 1
-		}
-		return 0
-	}
 	sections := map[string]string{"perception": SectionObservation, "reasoning": SectionReasoning,
-		"prediction": SectionPrediction,
-		"answer":     SectionAnswer, "native_thinking": SectionNative}
-	for name, value := range c.Expected {
-		switch section, known := sections[name]; {
-		case known:
-			want := golden.Value[string](t, c.Expected, name)
-			golden.Equal(t, tally, what+": "+name, got.Sections[section], want)
-		case name == "format_correct" || name == "used_native_answer":
-			want := golden.Value[float64](t, c.Expected, name)
-			have := got.FormatCorrect
-			if name == "used_native_answer" {
-				have = got.BoxedAnswer
+		"prediction": SectionPrediction, "answer": SectionAnswer, "native_thinking": SectionNative}
+	golden.Each(t, "algorithms_next/response_format.json", func(c *golden.Run) {
+		how, known := nextParsers[golden.Param[string](c, "parser")]
+		require.True(c, known, "the recorded parser has no counterpart")
+		p, err := NewParser(how.format, ParserOptions{Dialect: Next, MaxActions: 3, AnswerBox: how.box})
+		require.NoError(c, err)
+		got := p.Parse(golden.Input[string](c, "text"))
+		for name := range c.Expected {
+			switch section, known := sections[name]; {
+			case known:
+				c.Equal(name, got.Sections[section], golden.Expected[string](c, name))
+			case name == "format_correct":
+				c.Equal(name, got.FormatCorrect, golden.Expected[float64](c, name) == 1)
+			case name == "used_native_answer":
+				c.Equal(name, got.BoxedAnswer, golden.Expected[float64](c, name) == 1)
+			default:
+				require.Equal(c, "actions", name, "the recorded field has no counterpart")
+				c.Equal(name, got.Actions, golden.Expected[[]string](c, name))
 			}
-			golden.Equal(t, tally, what+": "+name, number(have), want)
-		case name == "actions":
-			want := golden.Value[[]string](t, c.Expected, name)
-			tally.Add(1)
-			require.Equal(t, want, got.Actions, "%s: actions", what)
-		default:
-			t.Fatalf("%s: recorded field %q = %s has no counterpart", what, name, value)
 		}
-	}
+	})
 }

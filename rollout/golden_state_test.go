@@ -33,25 +33,21 @@ type stated struct {
 	gold                 map[string][]reward.Relation
 }
 
-func readStated(t *testing.T, c golden.Case) (s stated) {
-	t.Helper()
-	var aggregation string
-	ok := true
-	golden.Need(t, c.Params, "enabled", &s.enabled)
-	golden.Need(t, c.Params, "object_weights", &s.weights)
-	golden.Need(t, c.Params, "credit_site", &s.site)
-	golden.Need(t, c.Params, "scorer", &s.scorer)
-	golden.Need(t, c.Params, "score_base", &s.base)
-	golden.Need(t, c.Params, "outcome", &s.outcome)
-	golden.Need(t, c.Params, "episode_horizon", &s.horizon)
-	golden.Need(t, c.Params, "episode_turns", &s.turns)
-	golden.Need(t, c.Params, "aggregation", &aggregation)
-	golden.Decode(t, c.Params, "protocol_correct", &ok)
-	golden.Need(t, c.Inputs, "token_texts", &s.texts)
-	golden.Need(t, c.Inputs, "token_special", &s.special)
-	golden.Need(t, c.Inputs, "judge_replies", &s.replies)
-	golden.Need(t, c.Inputs, "gold", &s.gold)
-	s.perTurn, s.formatWrong = aggregation == "per_turn", !ok
+func readStated(c *golden.Run) (s stated) {
+	c.Helper()
+	for name, into := range map[string]any{
+		"enabled": &s.enabled, "object_weights": &s.weights, "credit_site": &s.site, "scorer": &s.scorer,
+		"score_base": &s.base, "outcome": &s.outcome, "episode_horizon": &s.horizon, "episode_turns": &s.turns,
+	} {
+		golden.Need(c, c.Params, name, into)
+	}
+	for name, into := range map[string]any{
+		"token_texts": &s.texts, "token_special": &s.special, "judge_replies": &s.replies, "gold": &s.gold,
+	} {
+		golden.Need(c, c.Inputs, name, into)
+	}
+	s.perTurn = golden.Param[string](c, "aggregation") == "per_turn"
+	s.formatWrong = !golden.ParamOr(c, "protocol_correct", true)
 	return s
 }
 
@@ -74,7 +70,7 @@ func (s stated) text(k int) string {
 }
 
 // parts computes the reward of one turn as an environment with a judge does.
-func (s stated) parts(t *testing.T, r reward.Response) (parts reward.Parts, scores map[string]float64) {
+func (s stated) parts(t testing.TB, r reward.Response) (parts reward.Parts, scores map[string]float64) {
 	t.Helper()
 	scores = make(map[string]float64)
 	scorers := map[string]reward.Scorer{"sokoban": &reward.AssignmentScorer{Weights: s.weights, Other: 1}}
@@ -117,59 +113,51 @@ func (s stated) parts(t *testing.T, r reward.Response) (parts reward.Parts, scor
 // a turn's reward for its statements about the state, the token it is placed on, and
 // its value after the episode has ended. Rewards per token are float32 here.
 func TestStateRewardsEqualTheOriginal(t *testing.T) {
-	const file = "algorithms_next/state_reward.json"
-	var recorded struct{ Cases []golden.Case }
-	golden.Read(t, file, &recorded)
-	tally := golden.NewTally(t, file)
 	parser, err := reward.NewParser("wm_think", reward.ParserOptions{Dialect: reward.Next})
 	require.NoError(t, err)
-	for _, c := range recorded.Cases {
-		tally.Case()
-		s := readStated(t, c)
+	golden.Each(t, "algorithms_next/state_reward.json", func(c *golden.Run) {
+		s := readStated(c)
 		var text strings.Builder
 		tokens := make([]int32, len(s.texts))
 		for k := range s.texts {
 			text.WriteString(s.text(k))
 			tokens[k] = int32(k)
 		}
-		action := golden.Value[string](t, c.Expected, "action")
-		golden.Equal(t, tally, c.Name+": action", text.String(), action)
+		c.Equal("action", text.String(), golden.Expected[string](c, "action"))
 		r := parser.Parse(text.String())
-		parts, scores := s.parts(t, r)
-		want := golden.Value[map[string]float64](t, c.Expected, "scores")
-		for name, w := range want {
-			tally.Float(t, c.Name+": "+name, scores[name], w, c.Tolerance)
+		parts, scores := s.parts(c, r)
+		for name, want := range golden.Expected[map[string]float64](c, "scores") {
+			c.Float(name, scores[name], want)
 		}
-		total := golden.Value[float64](t, c.Expected, "turn_total")
-		tally.Float(t, c.Name+": total", parts.Sum(), total, c.Tolerance)
-		s.place(t, tally, c, "rewards", tokens, text.String(), r, parts)
+		c.Number("turn_total", parts.Sum())
+		c.Tolerance = golden.Tolerance{Abs: math.Max(c.Tolerance.Abs, 1e-7), Rel: 1e-6} // rewards of tokens are float32
+		s.place(c, "rewards", tokens, text.String(), r, parts)
 		if !s.perTurn {
 			episode := make([]reward.Parts, int(s.turns))
 			episode[0] = parts
 			reward.EpisodeMean(episode, int(s.horizon), reward.SectionObservation, reward.SectionPrediction)
 			parts = episode[0]
 		}
-		s.place(t, tally, c, "finalized_rewards", tokens, text.String(), r, parts)
-	}
+		s.place(c, "finalized_rewards", tokens, text.String(), r, parts)
+	})
 }
 
 // place compares the rewards of the turn's tokens.
-func (s stated) place(t *testing.T, tally *golden.Tally, c golden.Case, field string, tokens []int32, text string,
-	r reward.Response, parts reward.Parts) {
-	t.Helper()
+func (s stated) place(
+	c *golden.Run, field string, tokens []int32, text string, r reward.Response, parts reward.Parts,
+) {
+	c.Helper()
 	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}}
 	row := &tr.Rows[0]
-	require.NoError(t, row.AppendContext(mask.Observation, 1, 2))
-	require.NoError(t, row.AppendResponse(tokens...))
+	require.NoError(c, row.AppendContext(mask.Observation, 1, 2))
+	require.NoError(c, row.AppendResponse(tokens...))
 	tr.Turns = []rollout.Turn{{Response: text, Parsed: r, Reward: parts}}
 	how := reward.PerTurn
 	if s.site == "section_end" {
 		how = reward.PerSpan
-		require.NoError(t, rollout.MarkSpans(s, []*rollout.Trajectory{tr}))
+		require.NoError(c, rollout.MarkSpans(s, []*rollout.Trajectory{tr}))
 	}
 	got, err := tr.Rewards(nil, 0, how)
-	require.NoError(t, err)
-	want := golden.Value[[]float64](t, c.Expected, field)
-	rounded := golden.Tolerance{Abs: math.Max(c.Tolerance.Abs, 1e-7), Rel: 1e-6}
-	golden.Floats(t, tally, c.Name+": "+field, got[2:], want, rounded)
+	require.NoError(c, err)
+	golden.Numbers(c, field, got[2:])
 }

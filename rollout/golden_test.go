@@ -2,7 +2,6 @@ package rollout_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"image"
 	"math"
@@ -23,51 +22,25 @@ import (
 	"vagen/rollout"
 )
 
-// number reads a whole number of a case; what is null or missing is 0.
-func number(t testing.TB, fields map[string]json.RawMessage, name string) int {
-	t.Helper()
-	var n int
-	golden.Decode(t, fields, name, &n)
-	return n
-}
-
-func need[T any](t testing.TB, fields map[string]json.RawMessage, name string) (v T) {
-	t.Helper()
-	golden.Need(t, fields, name, &v)
-	return v
-}
-
-// alike compares two values as JSON would print them.
-func alike(t testing.TB, tally *golden.Tally, what string, got, want any) {
-	t.Helper()
-	a, err := json.Marshal(got)
-	require.NoError(t, err)
-	b, err := json.Marshal(want)
-	require.NoError(t, err)
-	golden.Equal(t, tally, what, string(a), string(b))
-}
+// whole reads a whole number of a case; what is null or missing is 0.
+func whole(c *golden.Run, name string) int { return golden.ParamOr(c, name, 0) }
 
 func TestGoldenBudgets(t *testing.T) {
-	const file = "algorithms_next/budgets.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		t.Run(c.Name, func(t *testing.T) {
-			p := func(name string) int { return number(t, c.Params, name) }
-			switch {
-			case c.HasTag("default_summary_budget"):
-				golden.Equal(t, tally, "summary budget", rollout.DefaultSummary(p("compact_budget"), p("per_turn")),
-					need[int](t, c.Expected, "summary_budget"))
-			case c.HasTag("generation_limit"):
-				got := rollout.Room(p("response_len"), p("floor"), p("spent"), p("pending"), p("reserve"))
-				golden.Equal(t, tally, "limit", got, need[int](t, c.Expected, "limit"))
-			case c.HasTag("harness"):
-				goldenEpisode(t, tally, c)
-			default:
-				goldenPlan(t, tally, c)
-			}
-			tally.Case()
-		})
-	}
+	golden.Each(t, "algorithms_next/budgets.json", func(c *golden.Run) {
+		p := func(name string) int { return whole(c, name) }
+		switch {
+		case c.HasTag("default_summary_budget"):
+			c.Equal("summary budget", rollout.DefaultSummary(p("compact_budget"), p("per_turn")),
+				golden.Expected[int](c, "summary_budget"))
+		case c.HasTag("generation_limit"):
+			got := rollout.Room(p("response_len"), p("floor"), p("spent"), p("pending"), p("reserve"))
+			c.Equal("limit", got, golden.Expected[int](c, "limit"))
+		case c.HasTag("harness"):
+			goldenEpisode(c)
+		default:
+			goldenPlan(c)
+		}
+	})
 }
 
 // planErrors are the recorded codes; the one that is missing is ErrNoSummary's.
@@ -80,7 +53,7 @@ var planErrors = map[string]error{
 
 const summaryWarning = "summary" // under whatever name it was recorded
 
-func planWarnings(t *testing.T, warnings []error) (codes []string) {
+func planWarnings(t testing.TB, warnings []error) (codes []string) {
 	codes = []string{}
 	for _, w := range warnings {
 		switch {
@@ -96,49 +69,47 @@ func planWarnings(t *testing.T, warnings []error) (codes []string) {
 	return codes
 }
 
-func goldenPlan(t *testing.T, tally *golden.Tally, c golden.Case) {
-	p := func(name string) int { return number(t, c.Params, name) }
+func goldenPlan(c *golden.Run) {
+	p := func(name string) int { return whole(c, name) }
 	plan := rollout.Plan{
 		Budget:  rollout.Budget{Prompt: p("prompt_len"), Response: p("response_len"), Observation: p("env_response")},
-		Harness: goldenHarness(t, c), PerTurn: p("per_turn"), MaxTurns: p("max_turns"), Context: p("context"),
+		Harness: goldenHarness(c), PerTurn: p("per_turn"), MaxTurns: p("max_turns"), Context: p("context"),
 		Request: p("summary_request_len"),
 	}
 	warnings, err := plan.Check()
-	if code := need[string](t, c.Expected, "error"); code == "" {
-		require.NoError(t, err)
+	if code := golden.Expected[string](c, "error"); code == "" {
+		require.NoError(c, err)
 	} else if want, known := planErrors[code]; known {
-		require.ErrorIs(t, err, want)
+		require.ErrorIs(c, err, want)
 	} else {
-		require.ErrorIs(t, err, rollout.ErrNoSummary, code)
+		require.ErrorIs(c, err, rollout.ErrNoSummary, code)
 	}
-	tally.Add(1)
-	want := need[[]string](t, c.Expected, "warnings")
+	want := golden.Expected[[]string](c, "warnings")
 	for i, code := range want {
 		if !strings.HasPrefix(code, "episode_exceeds_") {
 			want[i] = summaryWarning
 		}
 	}
-	alike(t, tally, "warnings", planWarnings(t, warnings), want)
-	golden.Equal(t, tally, "window", plan.Window(), need[int](t, c.Expected, "window"))
-	golden.Equal(t, tally, "opening limit", plan.Prompt, need[int](t, c.Expected, "opening_limit"))
-	golden.Equal(t, tally, "floor", plan.Floor(), need[int](t, c.Expected, "floor"))
+	c.Equal("warnings", planWarnings(c, warnings), want)
+	c.Equal("window", plan.Window(), golden.Expected[int](c, "window"))
+	c.Equal("opening limit", plan.Prompt, golden.Expected[int](c, "opening_limit"))
+	c.Equal("floor", plan.Floor(), golden.Expected[int](c, "floor"))
 }
 
-func goldenHarness(t *testing.T, c golden.Case) rollout.Harness {
-	t.Helper()
-	switch mode := need[string](t, c.Params, "mode"); mode {
+func goldenHarness(c *golden.Run) rollout.Harness {
+	c.Helper()
+	switch mode := golden.Param[string](c, "mode"); mode {
 	case "concat":
 		return rollout.Concat{}
 	case "no_concat":
 		return rollout.NoConcat{}
 	case "compact":
 		return rollout.Compact{
-			Total: number(t, c.Params, "compact_budget"), Summary: number(t, c.Params, "summary_budget"),
-			Request: sized(number(t, c.Params, "summary_request_len")),
-			Heading: sized(number(t, c.Params, "summary_prefix_tokens")),
+			Total: whole(c, "compact_budget"), Summary: whole(c, "summary_budget"),
+			Request: sized(whole(c, "summary_request_len")), Heading: sized(whole(c, "summary_prefix_tokens")),
 		}
 	default:
-		t.Fatalf("no harness %q", mode)
+		c.Fatalf("no harness %q", mode)
 		return nil
 	}
 }
@@ -151,7 +122,7 @@ var sizes = regexp.MustCompile(`#(\d+)`)
 // ruler is a policy whose messages contain their own length. It returns responses of
 // recorded lengths and records each call.
 type ruler struct {
-	t                   *testing.T
+	t                   testing.TB
 	responses, summarys []int
 	calls               []goldenCall
 	asks                []rollout.Request
@@ -253,90 +224,79 @@ func (e *sizedEnv) observe() env.Observation {
 	return env.Observation{Text: sized(e.sizes[e.turn%len(e.sizes)])}
 }
 
-func goldenEpisode(t *testing.T, tally *golden.Tally, c golden.Case) {
-	p := func(name string) int { return number(t, c.Params, name) }
-	r := &ruler{
-		t: t, states: map[uint64]int{},
-		responses: need[[]int](t, c.Params, "response_lengths"), summarys: need[[]int](t, c.Params, "summary_lengths"),
-	}
+func goldenEpisode(c *golden.Run) {
+	p := func(name string) int { return whole(c, name) }
+	r := &ruler{t: c, states: map[uint64]int{},
+		responses: golden.Param[[]int](c, "response_lengths"), summarys: golden.Param[[]int](c, "summary_lengths")}
 	var envs env.Registry
-	require.NoError(t, envs.Register("sized", func(map[string]any) (env.Env, error) {
-		return &sizedEnv{system: p("system_size"), sizes: need[[]int](t, c.Params, "observation_sizes"),
+	require.NoError(c, envs.Register("sized", func(map[string]any) (env.Env, error) {
+		return &sizedEnv{system: p("system_size"), sizes: golden.Param[[]int](c, "observation_sizes"),
 			solved: p("turns_to_solve")}, nil
 	}))
 	player := rollout.Player{
 		Policy: r, Envs: &envs, Sampling: policy.Sampling{MaxTokens: p("per_turn")}, MaxTurns: p("max_turns"),
-		Harness: asking{goldenHarness(t, c), r}, Budget: rollout.Budget{Response: p("response_len")},
+		Harness: asking{goldenHarness(c), r}, Budget: rollout.Budget{Response: p("response_len")},
 	}
 	floor := rollout.Plan{Budget: player.Budget, PerTurn: p("per_turn")}
-	golden.Equal(t, tally, "floor", floor.Floor(), p("floor"))
-	ts, _, err := player.Play(t.Context(), []rollout.Episode{{Env: "sized"}}, 1)
-	require.NoError(t, err)
+	c.Equal("floor", floor.Floor(), p("floor"))
+	ts, _, err := player.Play(c.Context(), []rollout.Episode{{Env: "sized"}}, 1)
+	require.NoError(c, err)
 	tr := ts[0]
-	alike(t, tally, "calls", r.calls, need[[]goldenCall](t, c.Expected, "calls"))
-	golden.Equal(t, tally, "steps", len(tr.Turns), need[int](t, c.Expected, "environment_steps"))
-	golden.Equal(t, tally, "conversations", len(tr.Rows), need[int](t, c.Expected, "conversations"))
+	c.Equal("calls", r.calls, golden.Expected[[]goldenCall](c, "calls"))
+	c.Equal("steps", len(tr.Turns), golden.Expected[int](c, "environment_steps"))
+	c.Equal("conversations", len(tr.Rows), golden.Expected[int](c, "conversations"))
 	finish := string(tr.End)
 	if tr.End == rollout.EndNoProgress {
 		finish = "compaction_makes_no_progress"
 	}
-	golden.Equal(t, tally, "finish", finish, need[string](t, c.Expected, "finish"))
+	c.Equal("finish", finish, golden.Expected[string](c, "finish"))
 	summed := []int{}
 	for i := range tr.Rows {
 		if tr.Rows[i].EndsWithSummary() {
 			summed = append(summed, i)
 		}
 	}
-	alike(t, tally, "summarised", summed, need[[]int](t, c.Expected, "summarised_conversations"))
+	c.Equal("summarised", summed, golden.Expected[[]int](c, "summarised_conversations"))
 }
 
 // TestGoldenRunControl compares the entries of the file that concern playing: delays,
 // selected episodes, ids, and the seeds of later attempts. Seeds of datasets
 // and the partition of maps belong to package dataset.
 func TestGoldenRunControl(t *testing.T) {
-	const file = "algorithms_next/run_control.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		t.Run(c.Name, func(t *testing.T) {
-			f := func(name string) (x float64) { golden.Decode(t, c.Params, name, &x); return x }
-			switch {
-			case c.HasTag("backoff"):
-				seconds := func(x float64) time.Duration { return time.Duration(math.Round(x * float64(time.Second))) }
-				b := rollout.Backoff{Min: seconds(f("min_backoff")), Max: seconds(f("max_backoff")),
-					Multiplier: f("backoff_multiplier"), Jitter: f("jitter_frac")}
-				got := b.Delay(int(f("attempt")), f("uniform"), seconds(f("retry_after")))
-				// A Duration has nanoseconds.
-				tol := golden.Tolerance{Abs: 1e-9, Rel: c.Tolerance.Rel}
-				tally.Float(t, "seconds", got.Seconds(), need[float64](t, c.Expected, "seconds"), tol)
-			case c.HasTag("val_log_select"):
-				goldenChoice(t, tally, c)
-			case c.HasTag("rollout_id"):
-				text := func(name string) string { return need[string](t, c.Params, name) }
-				got := rollout.RolloutID(text("env_name"), text("seed"), text("rollout_index"), text("traj_idx"))
-				golden.Equal(t, tally, "id", got, need[string](t, c.Expected, "id"))
-			case c.HasTag("retry_seed"):
-				seed := need[int64](t, c.Params, "seed")
-				var got []int64
-				for range need[[]int64](t, c.Expected, "sequence") {
-					got = append(got, seed)
-					seed = sokoban.RetryLCG.Next(seed)
-				}
-				alike(t, tally, "seeds", got, need[[]int64](t, c.Expected, "sequence"))
-			default:
-				return
+	golden.Each(t, "algorithms_next/run_control.json", func(c *golden.Run) {
+		switch {
+		case c.HasTag("backoff"):
+			seconds := func(name string) time.Duration {
+				return time.Duration(math.Round(c.Optional(name, 0) * float64(time.Second)))
 			}
-			tally.Case()
-		})
-	}
+			b := rollout.Backoff{Min: seconds("min_backoff"), Max: seconds("max_backoff"),
+				Multiplier: c.Optional("backoff_multiplier", 0), Jitter: c.Optional("jitter_frac", 0)}
+			got := b.Delay(whole(c, "attempt"), c.Optional("uniform", 0), seconds("retry_after"))
+			c.Tolerance.Abs = 1e-9 // a Duration has nanoseconds
+			c.Number("seconds", got.Seconds())
+		case c.HasTag("val_log_select"):
+			goldenChoice(c)
+		case c.HasTag("rollout_id"):
+			text := func(name string) string { return golden.Param[string](c, name) }
+			got := rollout.RolloutID(text("env_name"), text("seed"), text("rollout_index"), text("traj_idx"))
+			c.Equal("id", got, golden.Expected[string](c, "id"))
+		case c.HasTag("retry_seed"):
+			seed := golden.Param[int64](c, "seed")
+			for _, want := range golden.Expected[[]int64](c, "sequence") {
+				c.Equal("seed", seed, want)
+				seed = sokoban.RetryLCG.Next(seed)
+			}
+		}
+	})
 }
 
-func goldenChoice(t *testing.T, tally *golden.Tally, c golden.Case) {
-	recorded := need[[]struct {
+func goldenChoice(c *golden.Run) {
+	recorded := golden.Input[[]struct {
 		Episode string   `json:"episode"`
 		Source  string   `json:"data_source"`
 		Success float64  `json:"success"`
 		Reward  *float64 `json:"reward"`
-	}](t, c.Inputs, "episodes")
+	}](c, "episodes")
 	episodes := make([]rollout.Candidate, len(recorded))
 	for i, e := range recorded {
 		episodes[i] = rollout.Candidate{Source: e.Source, Success: e.Success > 0, Reward: math.NaN()}
@@ -344,52 +304,47 @@ func goldenChoice(t *testing.T, tally *golden.Tally, c golden.Case) {
 			episodes[i].Reward = *e.Reward
 		}
 	}
-	picked, err := rollout.Choice(need[string](t, c.Params, "strategy")).Choose(episodes, number(t, c.Params, "n"),
-		need[float64](t, c.Params, "success_ratio"))
-	require.NoError(t, err)
+	choice := golden.Param[rollout.Choice](c, "strategy")
+	picked, err := choice.Choose(episodes, whole(c, "n"), c.Param("success_ratio"))
+	require.NoError(c, err)
 	names := []string{}
 	for _, i := range picked {
 		names = append(names, recorded[i].Episode)
 	}
-	alike(t, tally, "picked", names, need[[]string](t, c.Expected, "picked"))
+	c.Equal("picked", names, golden.Expected[[]string](c, "picked"))
 }
 
 // TestGoldenRecordingToPrompt writes transcripts as the chat template of the
 // recording does.
 func TestGoldenRecordingToPrompt(t *testing.T) {
-	const file = "algorithms/recording_to_prompt.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		t.Run(c.Name, func(t *testing.T) {
-			tally.Case()
-			text := func(name string) string { return need[string](t, c.Params, name) }
-			tr, final := recordedTranscript(t, c)
-			var prompt strings.Builder
-			var pictures []string
-			for _, m := range tr.Messages() {
-				prompt.WriteString("<|im_start|>" + string(m.Role) + "\n" + m.Text + text("eos_token") + "\n")
-				for _, im := range m.Images {
-					pictures = append(pictures, im.(named).name)
-				}
+	golden.Each(t, "algorithms/recording_to_prompt.json", func(c *golden.Run) {
+		end := golden.Param[string](c, "eos_token")
+		tr, final := recordedTranscript(c)
+		var prompt strings.Builder
+		pictures := []string{}
+		for _, m := range tr.Messages() {
+			prompt.WriteString("<|im_start|>" + string(m.Role) + "\n" + m.Text + end + "\n")
+			for _, im := range m.Images {
+				pictures = append(pictures, im.(named).name)
 			}
-			got := prompt.String()
-			if tr.End != "" { // the end of the turn belongs to the response
-				got = strings.ReplaceAll(got, tr.End+text("eos_token"), text("eos_token")+tr.End)
-			}
-			if final {
-				got = strings.TrimSuffix(got, "\n")
-			} else {
-				got += "<|im_start|>assistant\n"
-			}
-			golden.Equal(t, tally, "prompt", got, need[string](t, c.Expected, "prompt"))
-			alike(t, tally, "images", pictures, need[[]string](t, c.Expected, "image_data"))
-			rewards := []float64{}
-			for _, turn := range tr.ShownTurns() {
-				rewards = append(rewards, turn.Reward.Sum())
-			}
-			alike(t, tally, "rewards", rewards, need[[]float64](t, c.Expected, "rewards"))
-		})
-	}
+		}
+		got := prompt.String()
+		if tr.End != "" { // the end of the turn belongs to the response
+			got = strings.ReplaceAll(got, tr.End+end, end+tr.End)
+		}
+		if final {
+			got = strings.TrimSuffix(got, "\n")
+		} else {
+			got += "<|im_start|>assistant\n"
+		}
+		c.Equal("prompt", got, golden.Expected[string](c, "prompt"))
+		c.Equal("images", pictures, golden.Expected[[]string](c, "image_data"))
+		rewards := []float64{}
+		for _, turn := range tr.ShownTurns() {
+			rewards = append(rewards, turn.Reward.Sum())
+		}
+		c.Equal("rewards", rewards, golden.Expected[[]float64](c, "rewards"))
+	})
 }
 
 // named is an image identified by its name.
@@ -398,16 +353,16 @@ type named struct {
 	name string
 }
 
-func recordedTranscript(t *testing.T, c golden.Case) (tr rollout.Transcript, final bool) {
-	t.Helper()
-	records := need[[]struct {
+func recordedTranscript(c *golden.Run) (tr rollout.Transcript, final bool) {
+	c.Helper()
+	records := golden.Input[[]struct {
 		Reward float64 `json:"reward"`
 		Info   struct {
 			Raw string `json:"llm_raw_response"`
 		} `json:"info"`
 		Text   string   `json:"obs_str"`
 		Images []string `json:"image_data"`
-	}](t, c.Inputs, "recording")
+	}](c, "recording")
 	shown := func(i int) env.Observation {
 		o := env.Observation{Text: records[i].Text}
 		for _, name := range records[i].Images {
@@ -415,19 +370,19 @@ func recordedTranscript(t *testing.T, c golden.Case) (tr rollout.Transcript, fin
 		}
 		return o
 	}
-	tr.System.Text = need[string](t, c.Params, "system_prompt")
-	step := number(t, c.Params, "step")
+	tr.System.Text = golden.Param[string](c, "system_prompt")
+	step := whole(c, "step")
 	for i := 1; i <= step; i++ {
 		tr.Turns = append(tr.Turns, rollout.Turn{Observation: shown(i - 1), Response: records[i].Info.Raw,
 			Reward: reward.Parts{{Value: records[i].Reward}}})
 	}
-	golden.Decode(t, c.Params, "window_size", &tr.Last)
-	if final = need[bool](t, c.Params, "is_final"); !final {
+	golden.Decode(c, c.Params, "window_size", &tr.Last)
+	if final = golden.Param[bool](c, "is_final"); !final {
 		now := shown(step)
 		tr.Observation = &now
 	}
-	if need[bool](t, c.Params, "prep_for_loss_mask") {
-		tr.Begin, tr.End = need[string](t, c.Params, "begin_mark"), need[string](t, c.Params, "end_mark")
+	if golden.Param[bool](c, "prep_for_loss_mask") {
+		tr.Begin, tr.End = golden.Param[string](c, "begin_mark"), golden.Param[string](c, "end_mark")
 	}
 	return tr, final
 }

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"encoding/json"
 	"math"
 	"testing"
 
@@ -28,22 +27,16 @@ type echoNode struct {
 // TestGoldenEcho compares the selected tokens, and the policy loss with their prediction beside it. Roles,
 // contents and filters, which a run does not tell apart, narrow the selection here.
 func TestGoldenEcho(t *testing.T) {
-	const file = "algorithms_2026/echo.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		tally.Case()
-		b, weights := echoBatch(t, c)
-		counted := numbers(t, c.Expected, "ce_weights")
-		golden.Floats(t, tally, "ce_weights", weights, counted, c.Tolerance)
-
-		var rl, ce float64
-		golden.Need(t, c.Expected, "rl_scale", &rl)
-		golden.Need(t, c.Expected, "ce_scale", &ce)
-		sum, grad := echoPolicy(t, c, b)
+	golden.Each(t, "algorithms_2026/echo.json", func(c *golden.Run) {
+		b, weights := echoBatch(c)
+		golden.Numbers(c, "ce_weights", weights)
+		rl, ce := golden.Expected[float64](c, "rl_scale"), golden.Expected[float64](c, "ce_scale")
+		sum, grad := echoPolicy(c, b)
 		for i := range grad {
 			grad[i] /= rl
 		}
 		sum /= rl
+		logProbs := c.Flat(c.Inputs, "log_prob")
 		var nll []float64
 		for row := range b.Rows.Len() {
 			n, total := 0.0, 0.0
@@ -51,7 +44,7 @@ func TestGoldenEcho(t *testing.T) {
 				if weights[i] == 0 {
 					continue
 				}
-				value, slope := loss.NLL(numbers(t, c.Inputs, "log_prob")[i])
+				value, slope := loss.NLL(logProbs[i])
 				sum += weights[i] * value / ce
 				grad[i] += weights[i] * slope / ce
 				n, total = n+1, total+value
@@ -60,35 +53,17 @@ func TestGoldenEcho(t *testing.T) {
 				nll = append(nll, total/n)
 			}
 		}
-		var want float64
-		golden.Need(t, c.Expected, "loss", &want)
-		tally.Float(t, "loss", sum, want, c.Tolerance)
-		golden.Floats(t, tally, "grad_log_prob", grad, numbers(t, c.Expected, "grad_log_prob"), c.Tolerance)
-		var recorded []float64
-		golden.Need(t, c.Expected, "nll", &recorded)
-		golden.Floats(t, tally, "nll", nll, recorded, c.Tolerance)
-	}
-}
-
-// numbers returns the numbers of a recorded matrix in one slice.
-func numbers(t *testing.T, fields map[string]json.RawMessage, name string) (out []float64) {
-	t.Helper()
-	var rows [][]float64
-	golden.Need(t, fields, name, &rows)
-	for _, row := range rows {
-		out = append(out, row...)
-	}
-	return out
+		c.Number("loss", sum)
+		golden.Numbers(c, "grad_log_prob", grad)
+		golden.Numbers(c, "nll", nll)
+	})
 }
 
 // echoBatch returns the rows of a case and the weights of the tokens that are predicted.
-func echoBatch(t *testing.T, c golden.Case) (*batch, []float64) {
-	t.Helper()
-	var nodes [][]echoNode
-	golden.Need(t, c.Inputs, "nodes", &nodes)
-	var roles map[string]float64
-	golden.Need(t, c.Params, "roles", &roles)
-	width := len(numbers(t, c.Inputs, "log_prob")) / len(nodes)
+func echoBatch(c *golden.Run) (*batch, []float64) {
+	c.Helper()
+	nodes, roles := golden.Input[[][]echoNode](c, "nodes"), golden.Param[map[string]float64](c, "roles")
+	width := len(c.Flat(c.Inputs, "log_prob")) / len(nodes)
 	b := &batch{Batch: rollout.Batch{Rows: policy.Rows{Offsets: []int{0}}}}
 	var role []float64
 	for _, row := range nodes {
@@ -106,12 +81,9 @@ func echoBatch(t *testing.T, c golden.Case) (*batch, []float64) {
 			b.Response, role = append(b.Response, false), append(role, 0)
 		}
 	}
-	var keep [][]float64
-	if golden.Decode(t, c.Inputs, "keep", &keep) {
-		for r, row := range keep {
-			for k, on := range row {
-				role[b.Rows.Offsets[r]+k] *= on
-			}
+	for r, row := range golden.InputOr[[][]float64](c, "keep", nil) {
+		for k, on := range row {
+			role[b.Rows.Offsets[r]+k] *= on
 		}
 	}
 	for i, on := range b.heard() {
@@ -123,23 +95,20 @@ func echoBatch(t *testing.T, c golden.Case) (*batch, []float64) {
 }
 
 // echoPolicy returns the sum of the policy loss of a case, and its gradient.
-func echoPolicy(t *testing.T, c golden.Case, b *batch) (float64, []float64) {
-	t.Helper()
-	var p loss.PrimeDPPO
-	for name, x := range map[string]*float64{"dppo_mask_low": &p.Low, "dppo_mask_high": &p.High, "adv_tau": &p.AdvTau,
-		"kl_tau": &p.KLTau} {
-		golden.Need(t, c.Params, name, x)
-	}
+func echoPolicy(c *golden.Run, b *batch) (float64, []float64) {
+	c.Helper()
+	p := loss.PrimeDPPO{Low: c.Param("dppo_mask_low"), High: c.Param("dppo_mask_high"), AdvTau: c.Param("adv_tau"),
+		KLTau: c.Param("kl_tau")}
 	in := &loss.Batch[float64]{
-		Offsets: b.Rows.Offsets, LogProb: numbers(t, c.Inputs, "log_prob"),
-		OldLogProb: numbers(t, c.Inputs, "inference_log_prob"), Advantage: numbers(t, c.Inputs, "advantages"),
+		Offsets: b.Rows.Offsets, LogProb: c.Flat(c.Inputs, "log_prob"),
+		OldLogProb: c.Flat(c.Inputs, "inference_log_prob"), Advantage: c.Flat(c.Inputs, "advantages"),
 	}
-	ones := numbers(t, c.Inputs, "response_mask")
+	ones := c.Flat(c.Inputs, "response_mask")
 	for _, m := range ones {
 		in.Mask = append(in.Mask, m != 0)
 	}
 	var r loss.Result
-	require.NoError(t, loss.EvalWeighted(&r, p, ones, in))
+	require.NoError(c, loss.EvalWeighted(&r, p, ones, in))
 	return r.Loss, r.Grad
 }
 

@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
@@ -20,28 +19,21 @@ import (
 	"vagen/train/track"
 )
 
-const presetFile = "algorithms/presets.json"
-
 // TestGoldenPresetsThroughTheTrainer runs the trainer's steps with the configuration of each
 // preset, from recorded turns to losses: placement of rewards, KL penalty, estimator, masks,
 // losses and metrics. The results equal those of the original.
 func TestGoldenPresetsThroughTheTrainer(t *testing.T) {
-	tally := golden.NewTally(t, presetFile)
-	for _, g := range golden.Cases(t, presetFile) {
-		t.Run(g.Name, func(t *testing.T) {
-			tally.Case()
-			p := openPreset(t, g)
-			p.compareConfig(tally)
-			p.compareEstimate(tally)
-			p.compareLosses(tally)
-		})
-	}
+	golden.Each(t, "algorithms/presets.json", func(c *golden.Run) {
+		p := openPreset(c)
+		p.compareConfig()
+		p.compareEstimate()
+		p.compareLosses()
+	})
 }
 
 // presetRun is a recorded case with the Trainer that processes it.
 type presetRun struct {
-	t *testing.T
-	golden.Case
+	*golden.Run
 	trainer *Trainer
 	batch   *batch
 	width   int // of the recorded rows, without the prompt column
@@ -60,44 +52,25 @@ func (scored) Generate(context.Context, []policy.Prompt, policy.Sampling) ([]pol
 
 func (scored) Count(policy.Prompt) (int, error) { return 1, nil }
 
-func (p *presetRun) matrix(fields map[string]json.RawMessage, name string) [][]float64 {
-	var m [][]float64
-	golden.Decode(p.t, fields, name, &m)
-	return m
-}
-
-func (p *presetRun) number(fields map[string]json.RawMessage, name string) float64 {
-	var x float64
-	golden.Need(p.t, fields, name, &x)
-	return x
-}
-
 // openPreset runs the trainer's steps up to the losses.
-func openPreset(t *testing.T, g golden.Case) *presetRun {
-	t.Helper()
-	p := &presetRun{t: t, Case: g, metrics: track.Metrics{}}
-	var name string
-	golden.Need(t, g.Params, "preset", &name)
-	var uid []string
-	golden.Need(t, g.Inputs, "uid", &uid)
+func openPreset(g *golden.Run) *presetRun {
+	g.Helper()
+	p := &presetRun{Run: g, metrics: track.Metrics{}}
 	// The recorded batches are smaller than those of the presets.
-	c, err := config.Source{Preset: name,
+	c, err := config.Source{Preset: golden.Param[string](g, "preset"),
 		Overrides: []string{"env=x", "data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4"}}.Load()
-	require.NoError(t, err)
+	require.NoError(g, err)
 	p.trainer = &Trainer{Config: c, Learner: scored{}, Envs: nil, Log: slog.New(slog.DiscardHandler)}
 	p.prepare()
-	old := p.matrix(g.Inputs, "old_log_probs")
-	p.width = len(old[0])
-	ts := p.trajectories(uid)
-	if p.batch, err = newBatch(ts, &c, p.trainer.methods.spec); err != nil {
-		t.Fatal(err)
-	}
+	p.width = len(golden.Input[[][]float64](g, "old_log_probs")[0])
+	p.batch, err = newBatch(p.trajectories(), &c, p.trainer.methods.spec)
+	require.NoError(g, err)
 	p.scores = slices.Clone(p.batch.Steps.Rewards)
 	what := policy.ScoreRequest{LogProbs: true, Reference: c.Algorithm.KLInReward, Values: c.Critic.Kind != "none"}
-	require.NoError(t, p.batch.setScores(&policy.Scores{
+	require.NoError(g, p.batch.setScores(&policy.Scores{
 		LogProbs: p.ragged("old_log_probs"), Reference: p.ragged("ref_log_prob"), Values: p.ragged("values"),
 	}, what))
-	require.NoError(t, p.trainer.estimate(p.batch, p.trainer.progress.normalizer, 1, p.metrics))
+	require.NoError(g, p.trainer.estimate(p.batch, p.trainer.progress.normalizer, 1, p.metrics))
 	p.trainer.methods.measure(p.batch, p.metrics, p.trainer.Log)
 	return p
 }
@@ -109,20 +82,20 @@ func (p *presetRun) prepare() {
 	c := &t.Config
 	var err error
 	k.estimator, err = k.names.Estimators.New(c.Algorithm.Estimator, c.Algorithm.Params)
-	require.NoError(p.t, err)
+	require.NoError(p, err)
 	k.spec, err = k.names.Estimators.Describe(c.Algorithm.Estimator)
-	require.NoError(p.t, err)
+	require.NoError(p, err)
 	ctrl := c.Algorithm.KLCtrl
 	t.progress.kl, err = reward.NewController(ctrl.Type, ctrl.Coef, ctrl.Target, ctrl.Horizon)
-	require.NoError(p.t, err)
+	require.NoError(p, err)
 	k.metrics, err = k.names.MetricNames(c)
-	require.NoError(p.t, err)
+	require.NoError(p, err)
 }
 
 // lengths returns the numbers of tokens of the rows, without the prompts.
 func (p *presetRun) lengths() []int {
 	var out []int
-	for _, row := range p.matrix(p.Inputs, "attention_mask") {
+	for _, row := range golden.Input[[][]float64](p.Run, "attention_mask") {
 		n := 0
 		for _, on := range row {
 			n += int(on)
@@ -133,11 +106,11 @@ func (p *presetRun) lengths() []int {
 }
 
 // trajectories returns the recorded episodes. The prompt column becomes a row's first token.
-func (p *presetRun) trajectories(uid []string) []*rollout.Trajectory {
-	wrote, ends := p.matrix(p.Inputs, "loss_mask"), p.matrix(p.Inputs, "end_of_response_position_mask")
-	turns := p.matrix(p.Inputs, "turn_rewards")
-	var final []float64
-	golden.Need(p.t, p.Inputs, "final_reward", &final)
+func (p *presetRun) trajectories() []*rollout.Trajectory {
+	uid, final := golden.Input[[]string](p.Run, "uid"), golden.Input[[]float64](p.Run, "final_reward")
+	wrote := golden.Input[[][]float64](p.Run, "loss_mask")
+	ends := golden.Input[[][]float64](p.Run, "end_of_response_position_mask")
+	turns := golden.Input[[][]float64](p.Run, "turn_rewards")
 	groups := map[string]int{}
 	var out []*rollout.Trajectory
 	for i, n := range p.lengths() {
@@ -154,7 +127,7 @@ func (p *presetRun) trajectories(uid []string) []*rollout.Trajectory {
 			t.Turns = append(t.Turns, turn)
 		}
 		row := rollout.Row{LogProbs: make([]float32, n+1)}
-		require.NoError(p.t, record(&row.Sequence, wrote[i][1:n+1], ends[i][1:n+1]))
+		require.NoError(p, record(&row.Sequence, wrote[i][1:n+1], ends[i][1:n+1]))
 		t.Rows = []rollout.Row{row}
 		out = append(out, t)
 	}
@@ -188,7 +161,7 @@ func record(s *mask.Sequence, wrote, ends []float64) error {
 // ragged returns recorded per-token numbers without padding, and 0 for the token of the prompt.
 func (p *presetRun) ragged(name string) []float32 {
 	var out []float32
-	rows := p.matrix(p.Inputs, name)
+	rows := golden.Input[[][]float64](p.Run, name)
 	for i, n := range p.lengths() {
 		out = append(out, 0)
 		for _, x := range rows[i][:n] {
@@ -220,27 +193,26 @@ func bit(on bool) float64 {
 	return 0
 }
 
-func (p *presetRun) compare(tally *golden.Tally, name string, got []float64) {
-	p.t.Helper()
-	want := p.matrix(p.Expected, name)
-	if want != nil {
-		golden.Floats(p.t, tally, name, got, slices.Concat(want...), p.Tolerance)
+func (p *presetRun) compare(name string, got []float64) {
+	p.Helper()
+	if p.Expected[name] != nil {
+		golden.Numbers(p.Run, name, got)
 	}
 }
 
 // compareTokens compares per-token numbers without the padding.
-func (p *presetRun) compareTokens(tally *golden.Tally, name string, got []float32) {
-	p.t.Helper()
-	want, flat := p.matrix(p.Expected, name), []float64(nil)
+func (p *presetRun) compareTokens(name string, got []float32) {
+	p.Helper()
+	want, flat := golden.Expected[[][]float64](p.Run, name), []float64(nil)
 	for row, n := range p.lengths() {
 		flat = append(flat, float(got[p.batch.Rows.Offsets[row]])) // the prompt's
 		flat = append(flat, want[row][:n]...)
 	}
-	golden.Floats(p.t, tally, name, got, flat, p.Tolerance)
+	golden.Vector(p.Run, name, got, flat)
 }
 
 // compareConfig compares the preset with the recorded settings.
-func (p *presetRun) compareConfig(tally *golden.Tally) {
+func (p *presetRun) compareConfig() {
 	c := &p.trainer.Config
 	for name, got := range map[string]any{
 		"adv_estimator": c.Algorithm.Estimator, "gamma": c.Algorithm.Gamma, "lam": c.Algorithm.Lambda,
@@ -251,61 +223,56 @@ func (p *presetRun) compareConfig(tally *golden.Tally) {
 		"kl_coef":    c.Algorithm.KLCtrl.Coef,
 		"clip_ratio": c.Agent.Actor.Clip, "cliprange_value": c.Critic.ValueClip,
 	} {
-		var want any
-		golden.Need(p.t, p.Params, name, &want)
-		golden.Equal(p.t, tally, name, got, want)
+		p.Equal(name, got, golden.Param[any](p.Run, name))
 	}
 }
 
-func (p *presetRun) compareEstimate(tally *golden.Tally) {
-	p.compare(tally, "token_level_scores", padded(p, p.scores, float))
-	p.compare(tally, "token_level_rewards", padded(p, p.batch.Steps.Rewards, float))
+func (p *presetRun) compareEstimate() {
+	p.compare("token_level_scores", padded(p, p.scores, float))
+	p.compare("token_level_rewards", padded(p, p.batch.Steps.Rewards, float))
 	// In the original whitening makes padding non-zero; here there is no padding.
-	p.compareTokens(tally, "advantages", p.batch.result.Advantages)
-	p.compareTokens(tally, "returns", p.batch.result.Returns)
-	p.compare(tally, "actor_mask", padded(p, p.batch.Loss, bit))
-	tally.Float(p.t, "current_kl", p.metrics["actor/reward_kl_penalty"], p.number(p.Expected, "current_kl"), p.Tolerance)
-	var want map[string]float64
-	golden.Need(p.t, p.Expected, "data_metrics", &want)
-	for name, w := range want {
+	p.compareTokens("advantages", p.batch.result.Advantages)
+	p.compareTokens("returns", p.batch.result.Returns)
+	p.compare("actor_mask", padded(p, p.batch.Loss, bit))
+	p.Number("current_kl", p.metrics["actor/reward_kl_penalty"])
+	for name, want := range golden.Expected[map[string]float64](p.Run, "data_metrics") {
 		// Other figures of the batch are about the tokens that the model wrote here,
 		// and about all tokens there: package rollout/diagnose compares those.
 		if strings.HasPrefix(name, "critic/score/") || strings.HasPrefix(name, "critic/rewards/") {
-			got, ok := p.metrics[name]
-			require.True(p.t, ok, name)
-			tally.Float(p.t, name, got, w, p.Tolerance)
+			require.Contains(p, p.metrics, name)
+			p.Float(name, p.metrics[name], want)
 		}
 	}
 }
 
 // compareLosses evaluates the losses of the learner's objective.
-func (p *presetRun) compareLosses(tally *golden.Tally) {
+func (p *presetRun) compareLosses() {
 	b, o := p.batch, p.objective()
 	aggregate, err := p.trainer.methods.names.Aggregation(&p.trainer.Config)
-	require.NoError(p.t, err)
+	require.NoError(p, err)
 	var got loss.Result
-	require.NoError(p.t, loss.Eval(&got, o.PolicyLoss(), aggregate.Loss, &loss.Batch[float32]{
+	require.NoError(p, loss.Eval(&got, o.PolicyLoss(), aggregate.Loss, &loss.Batch[float32]{
 		Offsets: b.Rows.Offsets, Mask: b.Loss, LogProb: p.ragged("log_prob"), OldLogProb: b.old,
 		Advantage: b.result.Advantages,
 	}))
-	tally.Float(p.t, "pg_loss", got.Loss, p.number(p.Expected, "pg_loss"), p.Tolerance)
-	tally.Float(p.t, "pg_clipfrac", got.Metrics.ClipFraction, p.number(p.Expected, "pg_clipfrac"), p.Tolerance)
-	tally.Float(p.t, "ppo_kl", got.Metrics.KL, p.number(p.Expected, "ppo_kl"), p.Tolerance)
+	p.Number("pg_loss", got.Loss)
+	p.Number("pg_clipfrac", got.Metrics.ClipFraction)
+	p.Number("ppo_kl", got.Metrics.KL)
 	if _, trained := p.Expected["vf_loss"]; !trained {
-		require.Zero(p.t, o.ValueCoef, "a critic is trained that the original does not have")
+		require.Zero(p, o.ValueCoef, "a critic is trained that the original does not have")
 		return
 	}
-	p.compareValueLoss(tally, o)
+	p.compareValueLoss(o)
 }
 
 // objective returns the objective of the first step.
 func (p *presetRun) objective() policy.Objective {
 	o, err := objective(&p.trainer.Config, p.trainer.methods.names, p.trainer.methods.spec, 1)
-	require.NoError(p.t, err)
+	require.NoError(p, err)
 	return o
 }
 
-func (p *presetRun) compareValueLoss(tally *golden.Tally, o policy.Objective) {
+func (p *presetRun) compareValueLoss(o policy.Objective) {
 	b, c := p.batch, &p.trainer.Config
 	value, returns := b.Value, slices.Clone(b.result.Returns)
 	late := !c.Rollout.LossMask && !c.Critic.OnTurnEnds
@@ -325,9 +292,9 @@ func (p *presetRun) compareValueLoss(tally *golden.Tally, o policy.Objective) {
 			mask[row*p.width+n] = 1
 		}
 	}
-	p.compare(tally, "critic_mask", mask)
+	p.compare("critic_mask", mask)
 	weights, err := loss.Aggregation{}.Weights(nil, b.Rows.Offsets, value)
-	require.NoError(p.t, err)
+	require.NoError(p, err)
 	wv := make([]float32, len(weights))
 	for i, w := range weights {
 		wv[i] = float32(w)
@@ -335,9 +302,9 @@ func (p *presetRun) compareValueLoss(tally *golden.Tally, o policy.Objective) {
 	critic := policy.Objective{CriticOnly: true, ValueCoef: 1, ValueClip: o.ValueClip}
 	e, err := critic.Eval(&policy.Batch{Rows: b.Rows, ValueWeight: wv, Returns: returns, OldValues: b.values},
 		&policy.Scores{Values: p.ragged("vpreds")})
-	require.NoError(p.t, err)
+	require.NoError(p, err)
 	var stats policy.Stats
 	e.Report(&stats)
-	tally.Float(p.t, "vf_loss", stats.ValueLoss, p.number(p.Expected, "vf_loss"), p.Tolerance)
-	tally.Float(p.t, "vf_clipfrac", stats.ValueClip, p.number(p.Expected, "vf_clipfrac"), p.Tolerance)
+	p.Number("vf_loss", stats.ValueLoss)
+	p.Number("vf_clipfrac", stats.ValueClip)
 }

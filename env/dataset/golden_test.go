@@ -12,30 +12,24 @@ import (
 // TestGoldenSeedsAndParts compares with seeds and buckets recorded from the original
 // system's functions; see algorithms_next/README.md.
 func TestGoldenSeedsAndParts(t *testing.T) {
-	const file = "algorithms_next/run_control.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
+	golden.Each(t, "algorithms_next/run_control.json", func(c *golden.Run) {
 		switch {
 		case c.HasTag("seed_directive"), c.HasTag("seed_list"):
-			tally.Case()
-			goldenSeeds(t, tally, c)
+			goldenSeeds(c)
 		case c.HasTag("map_partition"):
-			tally.Case()
-			goldenPart(t, tally, c)
+			fixed, state := golden.Input[[][]int64](c, "room_fixed"), golden.Input[[][]int64](c, "room_state")
+			got, err := MapBucket(fixed, state, golden.Param[uint64](c, "modulus"))
+			require.NoError(c, err)
+			c.Equal("bucket", got, golden.Expected[uint64](c, "bucket"))
 		}
-	}
+	})
 }
 
-func goldenSeeds(t *testing.T, tally *golden.Tally, c golden.Case) {
-	var s Spec
-	var base int64
-	var entry int
-	golden.Need(t, c.Params, "env_name", &s.Name)
-	golden.Need(t, c.Params, "n_envs", &s.Count)
-	golden.Need(t, c.Params, "base_seed", &base)
-	golden.Need(t, c.Params, "spec_idx", &entry)
-	golden.Decode(t, c.Params, "directive", &s.Seed)
-	golden.Decode(t, c.Params, "seed_list", &s.SeedList)
+func goldenSeeds(c *golden.Run) {
+	s := Spec{Name: golden.Param[string](c, "env_name"), Count: golden.Param[int](c, "n_envs")}
+	base, entry := golden.Param[int64](c, "base_seed"), golden.Param[int](c, "spec_idx")
+	golden.Decode(c, c.Params, "directive", &s.Seed)
+	golden.Decode(c, c.Params, "seed_list", &s.SeedList)
 
 	// The entries before it only set its index.
 	f := File{Specs: make([]Spec, entry+1), BaseSeed: base}
@@ -44,28 +38,14 @@ func goldenSeeds(t *testing.T, tally *golden.Tally, c golden.Case) {
 	}
 	f.Specs[entry] = s
 	episodes, err := f.Episodes()
-	require.NoError(t, err, c.Name)
-	want := golden.Value[[]int64](t, c.Expected, "seeds")
+	require.NoError(c, err)
 	got := make([]int64, len(episodes)-entry)
 	for i, e := range episodes[entry:] {
 		got[i] = e.Seed
 	}
-	tally.Add(1)
-	require.Equal(t, want, got, c.Name)
-	var key string
-	if golden.Decode(t, c.Expected, "rng_seed", &key) {
-		golden.Equal(t, tally, c.Name+" key", strconv.FormatUint(seedKey(base, entry, s.Name, s.Seed), 10), key)
+	c.Equal("seeds", got, golden.Expected[[]int64](c, "seeds"))
+	if c.Expected["rng_seed"] != nil {
+		key := strconv.FormatUint(seedKey(base, entry, s.Name, s.Seed), 10)
+		c.Equal("key", key, golden.Expected[string](c, "rng_seed"))
 	}
-}
-
-func goldenPart(t *testing.T, tally *golden.Tally, c golden.Case) {
-	var fixed, state [][]int64
-	var n, want uint64
-	golden.Need(t, c.Inputs, "room_fixed", &fixed)
-	golden.Need(t, c.Inputs, "room_state", &state)
-	golden.Need(t, c.Params, "modulus", &n)
-	golden.Need(t, c.Expected, "bucket", &want)
-	got, err := MapBucket(fixed, state, n)
-	require.NoError(t, err)
-	golden.Equal(t, tally, c.Name, got, want)
 }

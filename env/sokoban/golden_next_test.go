@@ -14,22 +14,16 @@ import (
 // there, a box on a target that counts as both, and no order. Rooms without a
 // player do not exist here and are skipped.
 func TestRelationsOfRoomsEqualTheNewest(t *testing.T) {
-	const file = "algorithms_next/relations.json"
-	var recorded struct{ Cases []golden.Case }
-	golden.Read(t, file, &recorded)
-	tally := golden.NewTally(t, file+" (rooms)")
-	for _, c := range recorded.Cases {
+	golden.Each(t, "algorithms_next/relations.json", func(c *golden.Run) {
 		if !c.HasTag("sokoban_relations") {
-			continue
+			return
 		}
-		tally.Case()
-		state := golden.Value[[][]int](t, c.Inputs, "room_state")
-		fixed := golden.Value[[][]int](t, c.Inputs, "room_fixed")
-		want := golden.Value[[]reward.Relation](t, c.Expected, "items")
+		state, fixed := golden.Input[[][]int](c, "room_state"), golden.Input[[][]int](c, "room_fixed")
+		want := golden.Expected[[]reward.Relation](c, "items")
 		r, ok := roomOf(fixed, state)
 		if !ok {
-			golden.Equal(t, tally, c.Name+": relations without a player", len(want), 0)
-			continue
+			c.Equal("relations without a player", len(want), 0)
+			return
 		}
 		got := r.relations()
 		order := func(a, b reward.Relation) int {
@@ -38,11 +32,8 @@ func TestRelationsOfRoomsEqualTheNewest(t *testing.T) {
 		}
 		slices.SortFunc(got, order)
 		slices.SortFunc(want, order)
-		golden.Equal(t, tally, c.Name+": relations", len(got), len(want))
-		for i := range min(len(got), len(want)) {
-			golden.Equal(t, tally, c.Name+": relation", got[i], want[i])
-		}
-	}
+		c.Equal("relations", got, want)
+	})
 }
 
 // roomOf makes a room of the original's numbers; false if there is no player.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
+	"vagen/internal/testkit"
 )
 
 // spy is a testing.TB that records failures and logs.
@@ -80,4 +81,21 @@ func TestDifferencesFailTheTest(t *testing.T) {
 		require.Equal(t, []string{want}, s.errors)
 		require.True(t, strings.HasSuffix(s.logs[0], "1 comparisons"))
 	}
+}
+
+// TestARunReadsItsCaseAndComparesWithIt: numbers may be in lists of lists, and settings absent or null.
+func TestARunReadsItsCaseAndComparesWithIt(t *testing.T) {
+	cases := testkit.JSON[[]golden.Case](t, []byte(`[{"name": "a", "params": {"x": 2, "off": null},
+		"expected": {"list": [[1, 2], [], [3]], "one": 1}}]`))
+	golden.EachOf(t, "f", cases, func(c *golden.Run) {
+		require.Equal(t, []float64{2, 7, 8}, []float64{c.Param("x"), c.Optional("off", 7), c.Optional("absent", 8)})
+		require.Equal(t, t.Name()+"/f/a", c.Name())
+		golden.Numbers(c, "list", []float64{1, 2, 3})
+		s := &spy{}
+		c.TB = s
+		golden.Numbers(c, "list", []float32{1, 2, 4})
+		c.Number("one", 2)
+		require.Equal(t, []string{"f: list[2]: got 4, want 3 (off by 1, allowed 0)",
+			"f: one: got 2, want 1 (off by 1, allowed 0)"}, s.errors)
+	})
 }

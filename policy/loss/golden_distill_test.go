@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,11 +16,9 @@ type vocab struct {
 	size    int
 }
 
-func logSoftmax(t *testing.T, c golden.Case, name string, temperature float64) vocab {
-	t.Helper()
-	var z cube
-	golden.Need(t, c.Inputs, name, &z)
-	x, size := flatCube[float64](z)
+func logSoftmax(c *golden.Run, name string, temperature float64) vocab {
+	c.Helper()
+	x, size := flatCube[float64](golden.Input[cube](c, name))
 	for i := range x {
 		x[i] /= temperature
 	}
@@ -82,13 +79,13 @@ type compared struct {
 }
 
 // logitsOf reads the student, and the teacher if there is one.
-func logitsOf(t *testing.T, c golden.Case, temperature float64) *compared {
-	t.Helper()
-	out := &compared{student: logSoftmax(t, c, "student_logits", temperature)}
+func logitsOf(c *golden.Run, temperature float64) *compared {
+	c.Helper()
+	out := &compared{student: logSoftmax(c, "student_logits", temperature)}
 	if _, ok := c.Inputs["teacher_logits"]; ok {
-		out.teacher = logSoftmax(t, c, "teacher_logits", temperature)
+		out.teacher = logSoftmax(c, "teacher_logits", temperature)
 	}
-	mask := input(t, c, "response_mask")
+	mask := input(c, "response_mask")
 	zeros := make([]float64, len(mask.mask()))
 	out.batch = Batch[float64]{Offsets: mask.offsets(), Mask: mask.mask(), LogProb: zeros, OldLogProb: zeros,
 		Advantage: zeros}
@@ -101,63 +98,57 @@ func (x *compared) choose(ids [][]int) {
 }
 
 // compare compares the sum of the tokens' losses, each with its weight, and the gradient by the logits.
-func (x *compared) compare(
-	t *testing.T, tally *golden.Tally, c golden.Case, p Policy, weights []float64, temperature float64,
-) *Result {
-	t.Helper()
-	got := weighted(t, p, weights, &x.batch)
-	scalar(t, tally, c, "loss", got.Loss)
+func (x *compared) compare(c *golden.Run, p Policy, weights []float64, temperature float64) *Result {
+	c.Helper()
+	got := weighted(c, p, weights, &x.batch)
+	c.Number("loss", got.Loss)
 	if _, ok := c.Expected["grad_logits"]; ok {
-		grad := x.student.slopes(got.GradChosen, x.ids, temperature)
-		cubes(t, tally, c, "grad_logits", grad)
+		golden.Numbers(c, "grad_logits", x.student.slopes(got.GradChosen, x.ids, temperature))
 	}
 	return got
 }
 
-func verlTopK(t *testing.T, tally *golden.Tally, c golden.Case) {
-	x := logitsOf(t, c, 1)
-	var ids [][][]int
-	golden.Need(t, c.Inputs, "topk_ids", &ids)
-	var y cube
-	golden.Need(t, c.Inputs, "teacher_topk_log_probs", &y)
+func verlTopK(c *golden.Run) {
+	x := logitsOf(c, 1)
+	ids := golden.Input[[][][]int](c, "topk_ids")
+	y := golden.Input[cube](c, "teacher_topk_log_probs")
 	x.ids = slices.Concat(ids...)
 	x.batch.Chosen = x.student.at(x.ids)
 	x.batch.Teacher, _ = flatCube[float64](y)
 	o := DefaultOptions()
-	golden.Need(t, c.Params, "loss_mode", &o.DistillKL)
-	golden.Need(t, c.Params, "use_policy_gradient", &o.DistillPG)
-	o.DistillTopK, o.DistillFloor = int(number(t, c.Params, "topk")), optional(t, c.Params, "log_prob_min_clamp", 0)
-	o.DistillClamp = optional(t, c.Params, "loss_max_clamp", 0)
-	o.ClipLow, o.ClipHigh = optional(t, c.Params, "clip_ratio_low", 0.2), optional(t, c.Params, "clip_ratio_high", 0.2)
-	o.DualClip = optional(t, c.Params, "clip_ratio_c", 3)
-	p := built(t, "opd", o)
+	o.DistillKL, o.DistillPG = golden.Param[string](c, "loss_mode"), golden.Param[bool](c, "use_policy_gradient")
+	o.DistillTopK, o.DistillFloor = int(c.Param("topk")), c.Optional("log_prob_min_clamp", 0)
+	o.DistillClamp = c.Optional("loss_max_clamp", 0)
+	o.ClipLow, o.ClipHigh = c.Optional("clip_ratio_low", 0.2), c.Optional("clip_ratio_high", 0.2)
+	o.DualClip = c.Optional("clip_ratio_c", 3)
+	p := built(c, "opd", o)
 	if o.DistillPG {
-		x.batch.LogProb, x.batch.OldLogProb = column[float64](t, c, "log_prob"), column[float64](t, c, "old_log_prob")
+		x.batch.LogProb, x.batch.OldLogProb = column[float64](c, "log_prob"), column[float64](c, "old_log_prob")
 	}
-	a := verlAggregation(t, c, x.batch.Offsets, x.batch.Mask)
+	a := verlAggregation(c, x.batch.Offsets, x.batch.Mask)
 	weights, err := a.Weights(nil, x.batch.Offsets, x.batch.Mask)
-	require.NoError(t, err)
+	require.NoError(c, err)
 	for i := range weights {
 		weights[i] *= a.scale
 	}
 	if a.Mode == SeqMeanTokenMean {
 		c.Tolerance.Abs += 1e-8 // verl adds 1e-8 to a row's count
 	}
-	got := x.compare(t, tally, c, p, weights, 1)
+	got := x.compare(c, p, weights, 1)
 	if o.DistillPG {
-		perToken(t, tally, c, "grad_log_prob", got.Grad)
+		golden.Numbers(c, "grad_log_prob", got.Grad)
 	}
 	counted := float64(countTrue(x.batch.Mask))
 	for name, mass := range map[string]float64{
 		"student_mass": got.Metrics.Teacher.StudentMass, "teacher_mass": got.Metrics.Teacher.TeacherMass,
 	} {
 		want := 0.0
-		for i, of := range flat[float64](expected(t, c, name)) {
+		for i, of := range c.Flat(c.Expected, name) {
 			if x.batch.Mask[i] {
 				want += of / counted
 			}
 		}
-		tally.Float(t, name, mass, want, c.Tolerance)
+		c.Float(name, mass, want)
 	}
 	// Before clamping, at every position; the terms without the floor at 0 are those of the divergence's sum.
 	var kl []float64
@@ -169,7 +160,7 @@ func verlTopK(t *testing.T, tally *golden.Tally, c golden.Case) {
 		scratch.slope = make([]float64, len(list))
 		kl = append(kl, d.sum(&scratch))
 	}
-	perToken(t, tally, c, "token_kl", kl)
+	golden.Numbers(c, "token_kl", kl)
 }
 
 func raise(x []float64, floor float64) []float64 {
@@ -182,14 +173,14 @@ func raise(x []float64, floor float64) []float64 {
 	return out
 }
 
-func gkd(t *testing.T, tally *golden.Tally, c golden.Case) {
-	temperature := optional(t, c.Params, "temperature", 1)
-	x := logitsOf(t, c, temperature)
+func gkd(c *golden.Run) {
+	temperature := c.Optional("temperature", 1)
+	x := logitsOf(c, temperature)
 	x.choose(slices.Repeat([][]int{all(x.student.size)}, len(x.batch.Mask)))
 	p := Distill{Over: Divergence{Form: Whole, Choice: Choice{By: WholeVocabulary},
-		Alpha: optional(t, c.Params, "beta", 1)}}
-	items := optional(t, c.Params, "num_items_in_batch", max(1, float64(countTrue(x.batch.Mask))))
-	x.compare(t, tally, c, p, slices.Repeat([]float64{1 / items}, len(x.batch.Mask)), temperature)
+		Alpha: c.Optional("beta", 1)}}
+	items := c.Optional("num_items_in_batch", max(1, float64(countTrue(x.batch.Mask))))
+	x.compare(c, p, slices.Repeat([]float64{1 / items}, len(x.batch.Mask)), temperature)
 	entropy := 0.0
 	for i, m := range x.batch.Mask {
 		for _, lp := range x.student.logProb[i*x.student.size:][:x.student.size] {
@@ -198,26 +189,26 @@ func gkd(t *testing.T, tally *golden.Tally, c golden.Case) {
 			}
 		}
 	}
-	scalar(t, tally, c, "entropy_sum", entropy)
+	c.Number("entropy_sum", entropy)
 }
 
-func sdftTRL(t *testing.T, tally *golden.Tally, c golden.Case) {
-	x := logitsOf(t, c, optional(t, c.Params, "temperature", 1))
+func sdftTRL(c *golden.Run) {
+	x := logitsOf(c, c.Optional("temperature", 1))
 	o := DefaultOptions()
-	golden.Need(t, c.Params, "distillation_mode", &o.SDFTMode)
-	golden.Decode(t, c.Params, "distillation_add_tail", &o.SDFTTail)
-	o.SDFTAlpha = optional(t, c.Params, "distillation_alpha", 0.5)
-	o.SDFTTopK = int(optional(t, c.Params, "distillation_topk", 100))
-	o.SDFTCap = optional(t, c.Params, "distillation_is_clip", 0)
-	p := built(t, "sdft", o)
+	o.SDFTMode = golden.Param[string](c, "distillation_mode")
+	o.SDFTTail = golden.ParamOr(c, "distillation_add_tail", o.SDFTTail)
+	o.SDFTAlpha = c.Optional("distillation_alpha", 0.5)
+	o.SDFTTopK = int(c.Optional("distillation_topk", 100))
+	o.SDFTCap = c.Optional("distillation_is_clip", 0)
+	p := built(c, "sdft", o)
 	var written [][]int
-	for _, id := range column[float64](t, c, "completion_ids") {
+	for _, id := range column[float64](c, "completion_ids") {
 		written = append(written, []int{int(id)})
 	}
 	b := &x.batch
 	b.LogProb, b.Ref = x.student.at(written), x.teacher.at(written)
 	if b.OldLogProb = b.LogProb; o.SDFTCap > 0 {
-		b.OldLogProb = column[float64](t, c, "old_log_prob")
+		b.OldLogProb = column[float64](c, "old_log_prob")
 	}
 	switch o.SDFTMode {
 	case "full_logits":
@@ -226,31 +217,29 @@ func sdftTRL(t *testing.T, tally *golden.Tally, c golden.Case) {
 		x.choose(x.student.top(min(o.SDFTTopK, x.student.size)))
 	}
 	weights := make([]float64, len(b.Mask))
-	rows := float64(b.Rows()) * optional(t, c.Params, "gradient_accumulation_steps", 1)
+	rows := float64(b.Rows()) * c.Optional("gradient_accumulation_steps", 1)
 	for row := range b.Rows() {
 		lo, hi := b.Offsets[row], b.Offsets[row+1]
-		clear(b.Mask[lo:min(hi, lo+int(optional(t, c.Params, "num_loss_tokens_to_skip", 0)))])
+		clear(b.Mask[lo:min(hi, lo+int(c.Optional("num_loss_tokens_to_skip", 0)))])
 		for i := lo; i < hi; i++ {
 			weights[i] = 1 / (rows * max(1, float64(countTrue(b.Mask[lo:hi]))))
 		}
 	}
 	if o.SDFTMode == "sampled_token" { // whose gradient is by the written token
-		r := weighted(t, p, weights, b)
-		scalar(t, tally, c, "loss", r.Loss)
-		cubes(t, tally, c, "grad_logits", x.student.slopes(r.Grad, written, 1))
+		r := weighted(c, p, weights, b)
+		c.Number("loss", r.Loss)
+		golden.Numbers(c, "grad_logits", x.student.slopes(r.Grad, written, 1))
 		return
 	}
-	x.compare(t, tally, c, p, weights, 1)
+	x.compare(c, p, weights, 1)
 }
 
-func sdftTinker(t *testing.T, tally *golden.Tally, c golden.Case) {
-	x := logitsOf(t, c, 1)
-	var top [][][][2]float64
-	golden.Need(t, c.Inputs, "teacher_topk", &top)
-	var mode string
-	golden.Need(t, c.Params, "mode", &mode)
-	skip, k := int(optional(t, c.Params, "skip_first_n_tokens", 3)), int(number(t, c.Params, "topk"))
-	size := int(optional(t, c.Params, "vocab_size", float64(x.student.size)))
+func sdftTinker(c *golden.Run) {
+	x := logitsOf(c, 1)
+	top := golden.Input[[][][][2]float64](c, "teacher_topk")
+	mode := golden.Param[string](c, "mode")
+	skip, k := int(c.Optional("skip_first_n_tokens", 3)), int(c.Param("topk"))
+	size := int(c.Optional("vocab_size", float64(x.student.size)))
 	p := Distill{Over: Divergence{Form: CrossEntropy, Choice: Choice{ByTeacher, k}}}
 	if mode == "reverse_kl" {
 		p.Over.Form, p.Over.Alpha = Renormalised, 1
@@ -273,7 +262,7 @@ func sdftTinker(t *testing.T, tally *golden.Tally, c golden.Case) {
 			OldLogProb: []float64{0}, Advantage: []float64{0}, Chosen: student.at([][]int{ids}), Teacher: q}
 		r := &Result{}
 		if len(ids) > 0 {
-			r, positions = sumOf(t, p, &one), positions+1
+			r, positions = sumOf(c, p, &one), positions+1
 		}
 		loss += r.Loss
 		grad = append(grad, student.slopes(r.GradChosen, [][]int{ids}, 1)...)
@@ -286,9 +275,11 @@ func sdftTinker(t *testing.T, tally *golden.Tally, c golden.Case) {
 			targets, weights = append(targets, id), append(weights, w)
 		}
 	}
-	require.EqualValues(t, optional(t, c.Expected, "reverse_kl_positions", float64(positions)), positions, c.Name)
-	scalar(t, tally, c, "loss", loss)
-	cubes(t, tally, c, "grad_logits", grad)
-	cubes(t, tally, c, "target_tokens", targets)
-	cubes(t, tally, c, "weights", weights)
+	if _, ok := c.Expected["reverse_kl_positions"]; ok {
+		c.Number("reverse_kl_positions", float64(positions))
+	}
+	c.Number("loss", loss)
+	golden.Numbers(c, "grad_logits", grad)
+	golden.Numbers(c, "target_tokens", targets)
+	golden.Numbers(c, "weights", weights)
 }

@@ -1,15 +1,12 @@
 package loss
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"testing"
 
 	"vagen/internal/golden"
 )
-
-type rawMessage = json.RawMessage
 
 // cube is a recorded tensor of logits: row, position, token.
 type cube [][][]float64
@@ -36,11 +33,11 @@ type model struct {
 	logProb, entropy []float64
 }
 
-func modelOf(t *testing.T, c golden.Case) *model {
-	t.Helper()
-	m := &model{temperature: number(t, c.Params, "temperature")}
-	m.vocab = logSoftmax(t, c, "logits", m.temperature)
-	for i, v := range column[float64](t, c, "labels") {
+func modelOf(c *golden.Run) *model {
+	c.Helper()
+	m := &model{temperature: c.Param("temperature")}
+	m.vocab = logSoftmax(c, "logits", m.temperature)
+	for i, v := range column[float64](c, "labels") {
 		m.labels = append(m.labels, int(v))
 		m.logProb = append(m.logProb, m.row(i)[int(v)])
 		h := 0.0
@@ -77,66 +74,53 @@ func (m *model) back(byLogProb, byEntropy []float64) []float64 {
 	return out
 }
 
-// cubes compares numbers of a vocabulary with the recorded ones.
-func cubes(t *testing.T, tally *golden.Tally, c golden.Case, name string, got []float64) {
-	t.Helper()
-	var z cube
-	golden.Need(t, c.Expected, name, &z)
-	want, _ := flatCube[float64](z)
-	golden.Floats(t, tally, name, got, want, c.Tolerance)
-}
-
-func entropyCase(t *testing.T, tally *golden.Tally, c golden.Case) {
-	m := modelOf(t, c)
-	mask := input(t, c, "eos_mask")
-	perToken(t, tally, c, "entropy", m.entropy)
-	perToken(t, tally, c, "log_probs", m.logProb)
-	mean := aggregated(t, Aggregation{}, mask.offsets(), mask.mask(), m.entropy,
+func entropyCase(c *golden.Run) {
+	m := modelOf(c)
+	mask := input(c, "eos_mask")
+	golden.Numbers(c, "entropy", m.entropy)
+	golden.Numbers(c, "log_probs", m.logProb)
+	mean := aggregated(c, Aggregation{}, mask.offsets(), mask.mask(), m.entropy,
 		slices.Repeat([]float64{1}, len(m.entropy)))
-	scalar(t, tally, c, "entropy_loss", mean.Loss)
-	cubes(t, tally, c, "grad_entropy_loss_logits", m.back(nil, mean.Grad))
-	cubes(t, tally, c, "grad_sum_masked_log_probs_logits", m.back(flat[float64](mask), nil))
+	c.Number("entropy_loss", mean.Loss)
+	golden.Numbers(c, "grad_entropy_loss_logits", m.back(nil, mean.Grad))
+	golden.Numbers(c, "grad_sum_masked_log_probs_logits", m.back(slices.Concat(mask...), nil))
 }
 
-func actorCase(t *testing.T, tally *golden.Tally, c golden.Case) {
-	var useKL bool
-	var kind string
-	golden.Need(t, c.Params, "use_kl_loss", &useKL)
-	golden.Need(t, c.Params, "kl_loss_type", &kind)
-	parts := number(t, c.Params, "gradient_accumulation")
-	m := modelOf(t, c)
-	mask := input(t, c, "response_mask")
+func actorCase(c *golden.Run) {
+	parts := c.Param("gradient_accumulation")
+	m := modelOf(c)
+	mask := input(c, "response_mask")
 	b := &Batch[float64]{
 		Offsets: mask.offsets(), Mask: mask.mask(), LogProb: m.logProb,
-		OldLogProb: column[float64](t, c, "old_log_prob"),
-		Ref:        column[float64](t, c, "ref_log_prob"),
-		Advantage:  column[float64](t, c, "advantages"),
+		OldLogProb: column[float64](c, "old_log_prob"),
+		Ref:        column[float64](c, "ref_log_prob"),
+		Advantage:  column[float64](c, "advantages"),
 	}
-	clip := number(t, c.Params, "clip_ratio")
-	got := mustEval(t, PPO{Low: clip, High: clip}, Aggregation{}, b)
-	scalar(t, tally, c, "pg_loss", got.Loss)
-	if useKL {
-		scalar(t, tally, c, "kl_loss", addKL(t, got, KL(kind), number(t, c.Params, "kl_loss_coef"), Aggregation{}, b))
+	clip := c.Param("clip_ratio")
+	got := mustEval(c, PPO{Low: clip, High: clip}, Aggregation{}, b)
+	c.Number("pg_loss", got.Loss)
+	if kind := golden.Param[string](c, "kl_loss_type"); golden.Param[bool](c, "use_kl_loss") {
+		c.Number("kl_loss", addKL(c, got, KL(kind), c.Param("kl_loss_coef"), Aggregation{}, b))
 	}
-	coef := number(t, c.Params, "entropy_coeff")
-	entropy := aggregated(t, Aggregation{}, b.Offsets, b.Mask, m.entropy,
+	coef := c.Param("entropy_coeff")
+	entropy := aggregated(c, Aggregation{}, b.Offsets, b.Mask, m.entropy,
 		slices.Repeat([]float64{-coef}, len(m.entropy)))
 	whole := got.Loss - coef*entropy.Loss
 	for name, v := range map[string]float64{
 		"entropy_loss": entropy.Loss, "policy_loss": whole, "loss": whole / parts,
 		"pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
 	} {
-		scalar(t, tally, c, name, v)
+		c.Number(name, v)
 	}
 	grad := m.back(got.Grad, entropy.Grad)
 	for i := range grad {
 		grad[i] /= parts
 	}
-	cubes(t, tally, c, "grad_logits", grad)
+	golden.Numbers(c, "grad_logits", grad)
 }
 
 // addKL adds a KL term to a policy loss and returns it without its coefficient.
-func addKL[T Float](t *testing.T, r *Result, kl KL, coef float64, a Aggregation, b *Batch[T]) float64 {
+func addKL[T Float](t testing.TB, r *Result, kl KL, coef float64, a Aggregation, b *Batch[T]) float64 {
 	t.Helper()
 	value, slope := make([]float64, len(b.Mask)), make([]float64, len(b.Mask))
 	for i, m := range b.Mask {
@@ -156,29 +140,28 @@ func addKL[T Float](t *testing.T, r *Result, kl KL, coef float64, a Aggregation,
 	return term.Loss
 }
 
-func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
-	var name string
-	golden.Need(t, c.Params, "loss", &name)
-	clip := number(t, c.Params, "clip_ratio")
+func turnCase[T Float](c *golden.Run) {
+	name := golden.Param[string](c, "loss")
+	clip := c.Param("clip_ratio")
 	o := DefaultOptions()
-	o.ClipLow = optional(t, c.Params, "clip_ratio_low", clip)
-	o.ClipHigh = optional(t, c.Params, "clip_ratio_high", clip)
-	p := built(t, name, o)
-	b := responses[T](t, c, "old_log_prob")
-	for _, id := range column[float64](t, c, "turn_id") {
+	o.ClipLow = c.Optional("clip_ratio_low", clip)
+	o.ClipHigh = c.Optional("clip_ratio_high", clip)
+	p := built(c, name, o)
+	b := responses[T](c, "old_log_prob")
+	for _, id := range column[float64](c, "turn_id") {
 		b.Turn = append(b.Turn, int32(id))
 	}
-	b.Weight = sampled[T](t, c, "rollout_is_weights")
-	got := mustEval(t, p, Aggregation{}, b)
+	b.Weight = sampled[T](c, "rollout_is_weights")
+	got := mustEval(c, p, Aggregation{}, b)
 	_, rows := count(b.Offsets, b.Mask)
 	all := float64(rows)
-	scale := optional(t, c.Params, "dp_size", 1) * all / optional(t, c.Params, "global_batch_size", all)
-	compare2026(t, tally, c, got, 1/scale)
+	scale := c.Optional("dp_size", 1) * all / c.Optional("global_batch_size", all)
+	compare2026(c, got, 1/scale)
 	for field, v := range map[string]float64{
 		"pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
 		"turns_per_row": got.Metrics.TurnsPerRow, "turn_len_mean": got.Metrics.TurnLength,
 		"turn_log_ratio_std": got.Metrics.TurnLogRatioStd,
 	} {
-		scalar(t, tally, c, field, v)
+		c.Number(field, v)
 	}
 }

@@ -1,10 +1,11 @@
 package judge
 
 import (
-	"fmt"
-	"reflect"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
 	"vagen/reward"
@@ -16,69 +17,38 @@ import (
 // scores of relations, its reader of a judge's answers, and its reader of exact
 // sentences. What is true of a room is compared in package sokoban.
 func TestRelationsAreReadAndScoredAsInTheOriginal(t *testing.T) {
-	const file = "algorithms_next/relations.json"
-	var recorded struct{ Cases []golden.Case }
-	golden.Read(t, file, &recorded)
-	tally := golden.NewTally(t, file)
-	for _, c := range recorded.Cases {
-		kind, _, _ := strings.Cut(c.Name, "/")
-		switch kind {
+	golden.Each(t, "algorithms_next/relations.json", func(c *golden.Run) {
+		switch kind, _, _ := strings.Cut(c.Case.Name, "/"); kind {
 		case "relation_f1":
-			tally.Case()
-			compareScores(t, tally, c)
+			compareScores(c)
 		case "parse_items":
-			tally.Case()
-			compareItems(t, tally, c)
+			got, found := answer.Outer(golden.Input[string](c, "text"))
+			c.Equal("ok", found, golden.Expected[float64](c, "ok") == 1)
+			if found {
+				c.Equal("items", got, golden.Expected[[]map[string]any](c, "items"))
+			}
 		case "exact_relations":
-			tally.Case()
-			text := golden.Value[string](t, c.Inputs, "text")
-			want := golden.Value[[]reward.Relation](t, c.Expected, "items")
-			compareRelations(t, tally, c.Name, read.Literal(reward.Claim{Env: "sokoban", Text: text}), want)
-		case "sokoban_relations":
+			got := read.Literal(reward.Claim{Env: "sokoban", Text: golden.Input[string](c, "text")})
+			want := golden.Expected[[]reward.Relation](c, "items")
+			c.Equal("relations", len(got), len(want))
+			for i := range got {
+				c.Equal("relation", [3]string{got[i].Object, got[i].Vertical, got[i].Horizontal},
+					[3]string{want[i].Object, want[i].Vertical, want[i].Horizontal})
+			}
 		default:
-			t.Fatalf("%s: recorded kind %q has no counterpart", c.Name, kind)
+			require.Equal(c, "sokoban_relations", kind, "the recorded kind has no counterpart")
 		}
-	}
+	})
 }
 
-func compareRelations(t *testing.T, tally *golden.Tally, what string, got, want []reward.Relation) {
-	t.Helper()
-	golden.Equal(t, tally, what+": relations", len(got), len(want))
-	for i := range min(len(got), len(want)) {
-		golden.Equal(t, tally, fmt.Sprintf("%s: relation %d", what, i),
-			[3]string{got[i].Object, got[i].Vertical, got[i].Horizontal},
-			[3]string{want[i].Object, want[i].Vertical, want[i].Horizontal})
-	}
-}
-
-func compareItems(t *testing.T, tally *golden.Tally, c golden.Case) {
-	t.Helper()
-	var text string
-	var ok float64
-	want := []map[string]any{}
-	golden.Need(t, c.Inputs, "text", &text)
-	golden.Need(t, c.Expected, "ok", &ok)
-	golden.Need(t, c.Expected, "items", &want)
-	got, found := answer.Outer(text)
-	golden.Equal(t, tally, c.Name+": ok", found, ok == 1)
-	tally.Add(1)
-	if found && !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: items %v of %q, want %v", c.Name, got, text, want)
-	}
-}
-
-func compareScores(t *testing.T, tally *golden.Tally, c golden.Case) {
-	t.Helper()
-	var said, truth []reward.Relation
-	weights := map[string]float64{}
-	golden.Need(t, c.Inputs, "predicted", &said)
-	golden.Need(t, c.Inputs, "gold", &truth)
-	golden.Need(t, c.Params, "object_weights", &weights)
+func compareScores(c *golden.Run) {
+	c.Helper()
+	said, truth := golden.Input[[]reward.Relation](c, "predicted"), golden.Input[[]reward.Relation](c, "gold")
+	weights := golden.Param[map[string]float64](c, "object_weights")
 	grouped := (&reward.AssignmentScorer{Weights: weights, Other: 1}).Compare(said, truth)
 	matched := reward.Similarity(said, truth)
 	for name := range c.Expected {
-		var want, got float64
-		golden.Need(t, c.Expected, name, &want)
+		var got float64
 		base, isBase := strings.CutPrefix(name, "above_base_")
 		switch {
 		case name == "f1":
@@ -88,17 +58,12 @@ func compareScores(t *testing.T, tally *golden.Tally, c golden.Case) {
 		case name == "grouped_f1":
 			got = grouped
 		case isBase:
-			var b float64
-			if _, err := fmt.Sscan(base, &b); err != nil {
-				t.Fatalf("%s: %q: %v", c.Name, name, err)
-			}
+			b, err := strconv.ParseFloat(base, 64)
+			require.NoError(c, err, name)
 			got = reward.AboveBase(grouped, b)
 		default:
-			t.Fatalf("%s: recorded value %q has no counterpart", c.Name, name)
+			c.Fatalf("the recorded value %q has no counterpart", name)
 		}
-		tally.Add(1)
-		if !c.Tolerance.Within(got, want) {
-			t.Errorf("%s: %s is %v, want %v", c.Name, name, got, want)
-		}
+		c.Number(name, got)
 	}
 }

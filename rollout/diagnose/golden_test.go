@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,46 +8,33 @@ import (
 	"vagen/internal/golden"
 )
 
-const file = "algorithms/presets.json"
-
 func TestDataMetricsAgreeWithVAGEN(t *testing.T) {
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		t.Run(c.Name, func(t *testing.T) {
-			tally.Case()
-			got := map[string]float64{}
-			require.NoError(t, Data(got, presetBatch(t, c, false)))
-			// The originals measure length by the loss mask where it is used,
-			// and everything else over all tokens.
-			masked := golden.Value[bool](t, c.Params, "use_loss_mask")
-			require.NoError(t, ResponseLength(got, presetBatch(t, c, masked)))
-			want := golden.Value[map[string]float64](t, c.Expected, "data_metrics")
-			for name, w := range want {
-				if name == "prompt_length/clip_ratio" {
-					continue // rows here hold several prompts; there is no longest one
-				}
-				v, ok := got[name]
-				if !ok {
-					t.Errorf("%s is missing", name)
-				}
-				tally.Float(t, name, v, w, c.Tolerance)
+	golden.Each(t, "algorithms/presets.json", func(c *golden.Run) {
+		got := map[string]float64{}
+		require.NoError(c, Data(got, presetBatch(c, false)))
+		// The originals measure length by the loss mask where it is used,
+		// and everything else over all tokens.
+		require.NoError(c, ResponseLength(got, presetBatch(c, golden.Param[bool](c, "use_loss_mask"))))
+		for name, want := range golden.Expected[map[string]float64](c, "data_metrics") {
+			if name == "prompt_length/clip_ratio" {
+				continue // rows here hold several prompts; there is no longest one
 			}
-		})
-	}
+			require.Contains(c, got, name)
+			c.Float(name, got[name], want)
+		}
+	})
 }
 
 // presetBatch drops the padding of a recorded case. Counted tokens are those of
 // the loss mask, or all.
-func presetBatch(t *testing.T, c golden.Case, masked bool) *Batch {
-	t.Helper()
-	matrix := func(fields map[string]json.RawMessage, name string) [][]float64 {
-		m := golden.Value[[][]float64](t, fields, name)
-		return m
-	}
-	prompt := golden.Value[int](t, c.Params, "prompt_length")
-	attention, loss := matrix(c.Inputs, "attention_mask"), matrix(c.Inputs, "loss_mask")
-	score, shaped := matrix(c.Expected, "token_level_scores"), matrix(c.Expected, "token_level_rewards")
-	advantage, target, value := matrix(c.Expected, "advantages"), matrix(c.Expected, "returns"), matrix(c.Inputs, "values")
+func presetBatch(c *golden.Run, masked bool) *Batch {
+	c.Helper()
+	input := func(name string) [][]float64 { return golden.Input[[][]float64](c, name) }
+	expected := func(name string) [][]float64 { return golden.Expected[[][]float64](c, name) }
+	prompt := golden.Param[int](c, "prompt_length")
+	attention, loss := input("attention_mask"), input("loss_mask")
+	score, shaped := expected("token_level_scores"), expected("token_level_rewards")
+	advantage, target, value := expected("advantages"), expected("returns"), input("values")
 	b := &Batch{Offsets: []int{0}, MaxLength: len(score[0])}
 	for r := range attention {
 		var sum, sumShaped float64

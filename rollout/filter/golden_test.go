@@ -9,76 +9,58 @@ import (
 	"vagen/internal/golden"
 )
 
-const file = "algorithms/filters.json"
-
 func TestFiltersAgreeWithVAGENLite(t *testing.T) {
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		t.Run(c.Name, func(t *testing.T) {
-			tally.Case()
-			b, kwargs, name := batchOf(t, c)
-			f, err := Builtin().New(name, kwargs)
-			require.NoError(t, err)
-			var got Result
-			require.NoError(t, f.Filter(&got, b))
-			compare(t, tally, c, b, &got)
-		})
-	}
+	golden.Each(t, "algorithms/filters.json", func(c *golden.Run) {
+		b, kwargs := batchOf(c)
+		f, err := Builtin().New(golden.Param[string](c, "filter"), kwargs)
+		require.NoError(c, err)
+		var got Result
+		require.NoError(c, f.Filter(&got, b))
+		compare(c, b, &got)
+	})
 }
 
 // batchOf reads a case; its parameters besides the filter's name and the group
 // key are the filter's settings.
-func batchOf(t *testing.T, c golden.Case) (b *Batch, kwargs map[string]any, name string) {
-	t.Helper()
-	scores := golden.Value[[][]float64](t, c.Inputs, "token_level_scores")
-	ids := golden.Value[[]any](t, c.Inputs, "group_idx")
-	b = &Batch{}
-	for row, id := range ids {
+func batchOf(c *golden.Run) (b *Batch, kwargs map[string]any) {
+	c.Helper()
+	scores := golden.Input[[][]float64](c, "token_level_scores")
+	b, kwargs = &Batch{}, map[string]any{}
+	for row, id := range golden.Input[[]any](c, "group_idx") {
 		var sum float64
 		for _, s := range scores[row] {
 			sum += s
 		}
 		b.Group, b.Return = append(b.Group, fmt.Sprint(id)), append(b.Return, sum)
 	}
-	golden.Need(t, c.Params, "filter", &name)
-	kwargs = map[string]any{}
 	for key := range c.Params {
-		if key == "filter" || key == "group_key" {
-			continue
+		if key != "filter" && key != "group_key" {
+			kwargs[key] = golden.Param[any](c, key)
 		}
-		v := golden.Value[any](t, c.Params, key)
-		kwargs[key] = v
 	}
-	return b, kwargs, name
+	return b, kwargs
 }
 
-func compare(t *testing.T, tally *golden.Tally, c golden.Case, b *Batch, got *Result) {
-	t.Helper()
-	keep := golden.Value[[]int](t, c.Expected, "keep_indices")
-	tally.Add(1)
-	require.Equal(t, keep, got.Keep, "kept")
-	metrics := golden.Value[map[string]float64](t, c.Expected, "metrics")
-	for key, want := range metrics {
-		require.Contains(t, got.Metrics, key)
-		tally.Float(t, key, got.Metrics[key], want, c.Tolerance)
+func compare(c *golden.Run, b *Batch, got *Result) {
+	c.Helper()
+	c.Equal("kept", got.Keep, golden.Expected[[]int](c, "keep_indices"))
+	for key, want := range golden.Expected[map[string]float64](c, "metrics") {
+		require.Contains(c, got.Metrics, key)
+		c.Float(key, got.Metrics[key], want)
 	}
-	var mean float64
-	if golden.Decode(t, c.Expected, "mean_group_variance", &mean) {
-		ddof := 0
-		golden.Decode(t, c.Params, "ddof", &ddof)
-		groups, err := Groups(b, ddof)
-		require.NoError(t, err)
-		tally.Float(t, "mean_group_variance", MeanVariance(groups), mean, c.Tolerance)
+	if c.Expected["mean_group_variance"] != nil {
+		groups, err := Groups(b, golden.ParamOr(c, "ddof", 0))
+		require.NoError(c, err)
+		c.Number("mean_group_variance", MeanVariance(groups))
 	}
-	var advantages, scaled [][]float64
-	if golden.Decode(t, c.Expected, "advantages", &scaled) {
-		golden.Need(t, c.Inputs, "advantages", &advantages)
-		for k, row := range got.Keep {
-			var have []float64
+	if c.Expected["advantages"] != nil {
+		advantages := golden.Input[[][]float64](c, "advantages")
+		var scaled []float64
+		for _, row := range got.Keep {
 			for _, a := range advantages[row] {
-				have = append(have, a*got.Scale)
+				scaled = append(scaled, a*got.Scale)
 			}
-			golden.Floats(t, tally, fmt.Sprintf("advantages of row %d", row), have, scaled[k], c.Tolerance)
 		}
+		golden.Numbers(c, "advantages", scaled)
 	}
 }

@@ -22,91 +22,66 @@ type round struct {
 }
 
 func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
-	const file = "algorithms_2026/difficulty_pool.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
+	golden.Each(t, "algorithms_2026/difficulty_pool.json", func(c *golden.Run) {
 		if c.HasTag("gate") {
-			continue // see below
+			compareGate(c)
+			return
 		}
-		t.Run(c.Name, func(t *testing.T) {
-			tally.Case()
-			var seed uint64
-			var named map[string][2]float64 // limit and weight
-			var tasks, want, pools []string
-			var rounds []round
-			var counts map[string]int
-			golden.Need(t, c.Params, "seed", &seed)
-			golden.Need(t, c.Params, "pools", &named)
-			golden.Need(t, c.Inputs, "tasks", &tasks)
-			golden.Need(t, c.Inputs, "rounds", &rounds)
-			golden.Need(t, c.Expected, "drawn", &want)
-			golden.Need(t, c.Expected, "pool", &pools)
-			golden.Need(t, c.Expected, "metrics", &counts)
-
-			names := slices.SortedFunc(maps.Keys(named), func(a, b string) int { return cmp.Compare(named[a][0], named[b][0]) })
-			p := &config.PoolsConfig{Unseen: 1}
-			for i, name := range names {
-				if p.Weights = append(p.Weights, named[name][1]); i < len(names)-1 {
-					p.Limits = append(p.Limits, named[name][0])
-				}
-			}
-			var stream numpyrand.MT19937
-			stream.SeedPythonUint64(seed)
-			rates := map[int]float64{}
-			rate := func(i int) (float64, bool) { r, ok := rates[i]; return r, ok }
-			var drawn []string
-			for _, r := range rounds {
-				if len(r.Rewards) > 0 {
-					sum := 0.0
-					for _, x := range r.Rewards {
-						sum += x
-					}
-					rates[slices.Index(tasks, r.Observe)] = sum / float64(len(r.Rewards))
-				}
-				for range r.Draw {
-					i, ok := NewTable(p, len(tasks), rate).Draw(stream.Float64())
-					require.True(t, ok)
-					drawn = append(drawn, tasks[i])
-				}
-			}
-			require.Equal(t, want, drawn)
-			tally.Add(len(want) + len(tasks))
-			got := map[string]int{"pool/unseen": len(tasks) - len(rates)}
-			for _, name := range names {
-				got["pool/"+name] = 0
-			}
-			for i := range tasks {
-				in := ""
-				if r, ok := rates[i]; ok {
-					in = names[PoolOf(p, r)]
-					got["pool/"+in]++
-				}
-				require.Equal(t, pools[i], in, fmt.Sprint(tasks[i], rates))
-			}
-			require.Equal(t, counts, got)
+		named := golden.Param[map[string][2]float64](c, "pools") // limit and weight
+		tasks, pools := golden.Input[[]string](c, "tasks"), golden.Expected[[]string](c, "pool")
+		names := slices.SortedFunc(maps.Keys(named), func(a, b string) int {
+			return cmp.Compare(named[a][0], named[b][0])
 		})
-	}
+		p := &config.PoolsConfig{Unseen: 1}
+		for i, name := range names {
+			if p.Weights = append(p.Weights, named[name][1]); i < len(names)-1 {
+				p.Limits = append(p.Limits, named[name][0])
+			}
+		}
+		var stream numpyrand.MT19937
+		stream.SeedPythonUint64(golden.Param[uint64](c, "seed"))
+		rates := map[int]float64{}
+		rate := func(i int) (float64, bool) { r, ok := rates[i]; return r, ok }
+		var drawn []string
+		for _, r := range golden.Input[[]round](c, "rounds") {
+			if len(r.Rewards) > 0 {
+				sum := 0.0
+				for _, x := range r.Rewards {
+					sum += x
+				}
+				rates[slices.Index(tasks, r.Observe)] = sum / float64(len(r.Rewards))
+			}
+			for range r.Draw {
+				i, ok := NewTable(p, len(tasks), rate).Draw(stream.Float64())
+				require.True(c, ok)
+				drawn = append(drawn, tasks[i])
+			}
+		}
+		c.Equal("drawn", drawn, golden.Expected[[]string](c, "drawn"))
+		got := map[string]int{"pool/unseen": len(tasks) - len(rates)}
+		for _, name := range names {
+			got["pool/"+name] = 0
+		}
+		for i := range tasks {
+			in := ""
+			if r, ok := rates[i]; ok {
+				in = names[PoolOf(p, r)]
+				got["pool/"+in]++
+			}
+			c.Equal(fmt.Sprint(tasks[i], rates), in, pools[i])
+		}
+		c.Equal("metrics", got, golden.Expected[map[string]int](c, "metrics"))
+	})
 }
 
-func TestGatesAdmitTheGroupsOfTheOriginal(t *testing.T) {
-	const file = "algorithms_2026/difficulty_pool.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		if !c.HasTag("gate") {
-			continue
-		}
-		tally.Case()
-		var g config.PoolsConfig
-		var advantages []float32
-		var want int
-		golden.Need(t, c.Params, "reject_min", &g.RejectMin)
-		golden.Need(t, c.Params, "reject_max", &g.RejectMax)
-		golden.Need(t, c.Inputs, "group_advantages", &advantages)
-		golden.Need(t, c.Expected, "admit", &want)
-		require.Equal(t, want == 1, Admits(&g, advantages), c.Name)
-		tally.Add(1)
-	}
-	require.True(t, Admits(&config.PoolsConfig{}, []float32{0, -1e-3, 0}), "one token outside is enough")
+func compareGate(c *golden.Run) {
+	g := config.PoolsConfig{RejectMin: c.Param("reject_min"), RejectMax: c.Param("reject_max")}
+	admitted := Admits(&g, golden.Input[[]float32](c, "group_advantages"))
+	c.Equal("admit", admitted, golden.Expected[int](c, "admit") == 1)
+}
+
+func TestGatesAdmitGroupsWithOneTokenOutside(t *testing.T) {
+	require.True(t, Admits(&config.PoolsConfig{}, []float32{0, -1e-3, 0}))
 	require.True(t, Admits(&config.PoolsConfig{RejectMin: -1, RejectMax: 1}, []float32{0, 1.5}))
 }
 
