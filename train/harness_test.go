@@ -44,32 +44,28 @@ func TestHarnessesTrain(t *testing.T) {
 
 // TestTheDefaultHarnessIsConcat compares all results.
 func TestTheDefaultHarnessIsConcat(t *testing.T) {
-	compute := func(set func(*config.Config)) ([]map[string]uint64, []traintest.Update) {
+	compute := func(set string) ([]map[string]uint64, []traintest.Update) {
 		c := traintest.Split("concat")
-		set(&c)
+		traintest.Set(t, &c, set)
 		b := traintest.Guesser()
 		j := traintest.Run(t, c, b)
 		return traintest.Untimed(j), b.Updates
 	}
-	metrics, updates := compute(func(*config.Config) {})
-	window := 3
-	for name, set := range map[string]func(*config.Config){
-		"the older key": func(c *config.Config) { require.NoError(t, c.Override("trainer.concat_multi_turn=true")) },
-		"a budget for all": func(c *config.Config) {
-			c.Rollout.MaxTrajectory, c.Data.MaxPrompt, c.Rollout.MaxObservation = 9999, 99, 99
-		},
-		"a window over all":     func(c *config.Config) { c.Trainer.Harness, c.Rollout.WindowSize = "window", &window },
-		"compaction, never due": func(c *config.Config) { c.Trainer.Harness, c.Trainer.CompactBudget = "compact", 9999 },
-		"limits never reached": func(c *config.Config) {
-			c.Run.Retry, c.Run.EnvTimeout, c.Run.EpisodeTimeout = true, 100, 1000
-		},
+	metrics, updates := compute("")
+	for name, set := range map[string]string{
+		"the older key": "trainer.concat_multi_turn=true",
+		"a budget for all": "rollout_manager.max_trajectory_length=9999 data.max_prompt_length=99 " +
+			"rollout_manager.max_env_response_per_turn=99",
+		"a window over all":     "trainer.harness=window rollout_manager.window_size=3",
+		"compaction, never due": "trainer.harness=compact trainer.compact_budget=9999",
+		"limits never reached":  "run.retry=true run.env_timeout=100 run.episode_timeout=1000",
 	} {
 		m, u := compute(set)
 		require.Equal(t, metrics, m, name)
 		require.Equal(t, updates, u, name)
 	}
-	a, _ := compute(func(c *config.Config) { require.NoError(t, c.Override("trainer.concat_multi_turn=false")) })
-	b, _ := compute(func(c *config.Config) { c.Trainer.Harness = "no_concat" })
+	a, _ := compute("trainer.concat_multi_turn=false")
+	b, _ := compute("trainer.harness=no_concat")
 	require.Equal(t, b, a)
 	require.NotEqual(t, metrics, a)
 }

@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,33 +43,26 @@ func TestASeparateCriticHasItsOwnPasses(t *testing.T) {
 		return c
 	}
 	beta := base().Critic.Optim.Beta2
-	call := func(critic bool, coef float64, rows int, clip, beta float64) updateCall {
-		return updateCall{Critic: critic, Coef: coef, Rows: rows, Clip: clip, Beta: beta}
-	}
-	both := call(false, 0.5, 4, 1, beta)
-	two, three, half := 2, 3, 0.5
+	policy := updateCall{false, 0, 4, 1, beta}
 	for name, x := range map[string]struct {
-		set  func(c *config.Config)
+		set  string
 		want []updateCall
 	}{
-		"the actor's": {func(*config.Config) {}, []updateCall{both}},
-		"mini-batches": {func(c *config.Config) { c.Critic.MiniBatch = &two },
-			[]updateCall{call(true, 0.5, 2, 1, beta), call(true, 0.5, 2, 1, beta), call(false, 0, 4, 1, beta)}},
-		"epochs": {func(c *config.Config) { c.Critic.Epochs = &three },
-			[]updateCall{call(true, 0.5, 4, 1, beta), call(true, 0.5, 4, 1, beta), call(true, 0.5, 4, 1, beta),
-				call(false, 0, 4, 1, beta)}},
-		"clip": {func(c *config.Config) { c.Critic.GradClip = &half },
-			[]updateCall{call(true, 0.5, 4, 0.5, beta), call(false, 0, 4, 1, beta)}},
-		"moments": {func(c *config.Config) { c.Critic.Optim.Beta2 = 0.5 },
-			[]updateCall{call(true, 0.5, 4, 1, 0.5), call(false, 0, 4, 1, beta)}},
-		"warm-up": {func(c *config.Config) { c.Critic.GradClip, c.Trainer.CriticWarmup, c.Trainer.Steps = &half, 2, 2 },
-			[]updateCall{call(true, 0.5, 4, 0.5, beta), call(true, 0.5, 4, 0.5, beta), call(false, 0, 4, 1, beta)}},
-		"no critic's": {func(c *config.Config) {
-			c.Critic.GradClip, c.Critic.Kind, c.Algorithm.Estimator, c.Rollout.Trajectories = &half, "none", "grpo", 2
-		}, []updateCall{call(false, 0, 4, 1, beta), call(false, 0, 4, 1, beta)}},
+		"the actor's": {"", []updateCall{{false, 0.5, 4, 1, beta}}},
+		"mini-batches": {"critic.ppo_mini_batch_size=2",
+			[]updateCall{{true, 0.5, 2, 1, beta}, {true, 0.5, 2, 1, beta}, policy}},
+		"epochs":  {"critic.ppo_epochs=3", append(slices.Repeat([]updateCall{{true, 0.5, 4, 1, beta}}, 3), policy)},
+		"clip":    {"critic.grad_clip=0.5", []updateCall{{true, 0.5, 4, 0.5, beta}, policy}},
+		"moments": {"critic.optim.beta2=0.5", []updateCall{{true, 0.5, 4, 1, 0.5}, policy}},
+		"warm-up": {"critic.grad_clip=0.5 trainer.critic_warmup=2 trainer.total_training_steps=2",
+			[]updateCall{{true, 0.5, 4, 0.5, beta}, {true, 0.5, 4, 0.5, beta}, policy}},
+		"no critic's": {
+			"critic.grad_clip=0.5 critic.kind=none algorithm.adv_estimator=grpo rollout_manager.n_trajectory=2",
+			[]updateCall{policy, policy},
+		},
 	} {
 		c := base()
-		x.set(&c)
+		traintest.Set(t, &c, x.set)
 		b := traintest.Guesser()
 		m := traintest.Run(t, c, b).Steps()[0].Metrics
 		require.Equal(t, x.want, calls(b), name)
@@ -78,7 +72,7 @@ func TestASeparateCriticHasItsOwnPasses(t *testing.T) {
 		require.Equal(t, c.Trainer.CriticWarmup == 0, traintest.Has(m, "actor/lr"), name)
 	}
 	c := base()
-	c.Critic.Kind, c.Critic.Epochs = "shared", &two
+	traintest.Set(t, &c, "critic.kind=shared critic.ppo_epochs=2")
 	require.ErrorContains(t, c.Validate(), "critic.kind is shared: a shared critic is updated together with the policy")
 }
 

@@ -143,29 +143,22 @@ func other(shift float32) *traintest.Bandit {
 // TestRolloutCorrectionReachesTheLearner: weights are truncated at the threshold, tokens beyond
 // the bounds are excluded from the policy loss only, and both are reported.
 func TestRolloutCorrectionReachesTheLearner(t *testing.T) {
-	token, reject, bounds := "token", "token_k1", "0.5_2.0"
+	const corr = "algorithm.rollout_correction."
+	weights, rejection := corr+"rollout_is=token ", corr+"rollout_rs=token_k1 "+corr+"rollout_rs_threshold=0.5_2.0"
 	for name, c := range map[string]struct {
-		set      func(*config.CorrectionConfig)
-		noMask   bool
-		weights  bool
-		rejected bool
+		set                       string
+		noMask, weights, rejected bool
 	}{
-		"off":                  {func(*config.CorrectionConfig) {}, false, false, false},
-		"weights":              {func(c *config.CorrectionConfig) { c.Level = &token }, false, true, false},
-		"weights without mask": {func(c *config.CorrectionConfig) { c.Level = &token }, true, true, false},
-		"rejection without mask": {func(c *config.CorrectionConfig) {
-			c.Reject, c.Thresholds = &reject, &bounds
-		}, true, false, true},
-		"rejection": {func(c *config.CorrectionConfig) {
-			c.Reject, c.Thresholds = &reject, &bounds
-		}, false, false, true},
-		"both": {func(c *config.CorrectionConfig) {
-			c.Level, c.Reject, c.Thresholds = &token, &reject, &bounds
-		}, false, true, true},
+		"off":                    {"", false, false, false},
+		"weights":                {weights, false, true, false},
+		"weights without mask":   {weights, true, true, false},
+		"rejection without mask": {rejection, true, false, true},
+		"rejection":              {rejection, false, false, true},
+		"both":                   {weights + rejection, false, true, true},
 	} {
 		cfg := traintest.Whole()
 		cfg.Rollout.LossMask = !c.noMask
-		c.set(&cfg.Algorithm.Correction)
+		traintest.Set(t, &cfg, c.set)
 		b := other(1.5)
 		tr, j := traintest.Trainer(t, cfg, b, nil)
 		require.NoError(t, tr.Run(t.Context()))

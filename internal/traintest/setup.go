@@ -42,6 +42,14 @@ func Small() config.Config {
 	return c
 }
 
+// Set sets keys of a configuration: assignments key=value, separated by blanks.
+func Set(t testing.TB, c *config.Config, assignments string) {
+	t.Helper()
+	for _, a := range strings.Fields(assignments) {
+		require.NoError(t, c.Override(a))
+	}
+}
+
 // Journal is a sink that stores events.
 type Journal []track.Event
 

@@ -1,67 +1,43 @@
 package run
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/traintest"
 	"vagen/train/config"
 )
 
-// TestStepsThatDependOnTheirNumberAreNamed, with the settings that are the reason.
+// TestStepsThatDependOnTheirNumberAreNamed, with the settings that are the reason: the last one of a line.
 func TestStepsThatDependOnTheirNumberAreNamed(t *testing.T) {
-	c := config.Default()
-	require.Empty(t, dependsOnSteps(&c))
-	for want, change := range map[string]func(*config.Config){
-		"actor_rollout_ref.actor.optim.warmup_style is cosine": func(c *config.Config) {
-			c.Agent.Actor.Optim.Style = "cosine"
-		},
-		"actor_rollout_ref.actor.optim.lr_warmup_steps_ratio is 0.1": func(c *config.Config) {
-			c.Agent.Actor.Optim.WarmupRatio = 0.1
-		},
-		"critic.optim.warmup_style is linear": func(c *config.Config) {
-			c.Critic.Optim.Style = "linear"
-		},
-		"stability.clip_schedule.style is cosine": func(c *config.Config) {
-			c.Stability.Clip.Style = "cosine"
-		},
-		"stability.kl_schedule.style is linear": func(c *config.Config) {
-			c.Stability.KL.Style = "linear"
-		},
-		"data.gen_batch_size is 8": func(c *config.Config) { c.Data.GenBatch = 8 },
-		"run.async is true":        func(c *config.Config) { c.Run.Async = true },
-		"stability.early_stopping.metric is val/success": func(c *config.Config) {
-			c.Stability.Early.Metric = "val/success"
-		},
-		"stability.spike.action is rollback": func(c *config.Config) {
-			c.Stability.Spike.Metric, c.Stability.Spike.Action = "actor/grad_norm", config.ActionRollback
-		},
-	} {
+	reasons := func(set string) []string {
 		c := config.Default()
-		change(&c)
-		require.Equal(t, []string{want}, dependsOnSteps(&c))
+		traintest.Set(t, &c, set)
+		return dependsOnSteps(&c)
 	}
-	for name, change := range map[string]func(*config.Config){
-		"a warm-up of so many steps": func(c *config.Config) {
-			c.Agent.Actor.Optim.WarmupSteps, c.Agent.Actor.Optim.WarmupRatio = 5, 0.1
-		},
-		"a critic without an optimiser": func(c *config.Config) { c.Critic.Kind, c.Critic.Optim.Style = "shared", "cosine" },
-		"the next levels of a file": func(c *config.Config) {
-			c.Data.GenBatch, c.Data.TrainFiles = 8, []string{"levels.yaml"}
-		},
-		"a spike that stops": func(c *config.Config) {
-			c.Stability.Spike.Metric, c.Stability.Spike.Action = "actor/grad_norm", "stop"
-		},
-		"reinforcement learning in the supervised stage": func(c *config.Config) {
-			c.Trainer.Stage, c.Agent.Actor.Optim.Style, c.Run.Async = config.StageSFT, "cosine", true
-			c.SFT.Optim.Style, c.SFT.Optim.WarmupRatio = "constant", 0
-		},
+	const optim = "actor_rollout_ref.actor.optim."
+	for _, set := range []string{
+		optim + "warmup_style=cosine", optim + "lr_warmup_steps_ratio=0.1", "critic.optim.warmup_style=linear",
+		"stability.clip_schedule.style=cosine", "stability.kl_schedule.style=linear", "data.gen_batch_size=8",
+		"run.async=true", "stability.early_stopping.metric=val/success",
+		"stability.spike.metric=actor/grad_norm stability.spike.action=rollback",
 	} {
-		c := config.Default()
-		change(&c)
-		require.Empty(t, dependsOnSteps(&c), name)
+		last := set[strings.LastIndex(set, " ")+1:]
+		require.Equal(t, []string{strings.Replace(last, "=", " is ", 1)}, reasons(set))
 	}
-	c.Trainer.Stage = config.StageSFT
+	for name, set := range map[string]string{
+		"the defaults":                  "",
+		"a warm-up of so many steps":    optim + "lr_warmup_steps=5 " + optim + "lr_warmup_steps_ratio=0.1",
+		"a critic without an optimiser": "critic.kind=shared critic.optim.warmup_style=cosine",
+		"the next levels of a file":     "data.gen_batch_size=8 data.train_files=[levels.yaml]",
+		"a spike that stops":            "stability.spike.metric=actor/grad_norm stability.spike.action=stop",
+		"reinforcement learning in the supervised stage": "trainer.stage=sft " + optim + "warmup_style=cosine " +
+			"run.async=true sft.optim.warmup_style=constant sft.optim.lr_warmup_steps_ratio=0",
+	} {
+		require.Empty(t, reasons(set), name)
+	}
 	require.Equal(t, []string{"sft.optim.warmup_style is cosine", "sft.optim.lr_warmup_steps_ratio is 0.05"},
-		dependsOnSteps(&c))
+		reasons("trainer.stage=sft"))
 }

@@ -146,18 +146,15 @@ func TestBothStagesAreOneCommand(t *testing.T) {
 // TestStagesAreCheckedBeforeTheFirstBegins.
 func TestStagesAreCheckedBeforeTheFirstBegins(t *testing.T) {
 	o := Options{Dir: filepath.Join(t.TempDir(), "run")}
-	for want, change := range map[string]func(*config.Config){
-		"env: ":                        func(c *config.Config) { c.Env.Config["no_such_option"] = 1 },
-		"must be one of shortest_path": func(c *config.Config) { c.SFT.Lessons.Teacher = "wizard" },
-		"actor_rollout_ref.model.path": func(c *config.Config) { c.Agent.Model.Path = "nowhere" },
-		"lora_adapter_path is set":     func(c *config.Config) { c.Agent.Model.Adapter = "adapter" },
-		"trainer.harness is window: lessons are": func(c *config.Config) {
-			two := 2
-			c.Trainer.Harness, c.Rollout.WindowSize = "window", &two
-		},
+	for want, set := range map[string]string{
+		"env: ":                                  "env.config.no_such_option=1",
+		"must be one of shortest_path":           "sft.lessons.teacher=wizard",
+		"actor_rollout_ref.model.path":           "actor_rollout_ref.model.path=nowhere",
+		"lora_adapter_path is set":               "actor_rollout_ref.model.lora_adapter_path=adapter",
+		"trainer.harness is window: lessons are": "trainer.harness=window rollout_manager.window_size=2",
 	} {
 		c := taughtRun(t, config.StageSFTThen)
-		change(&c)
+		traintest.Set(t, &c, set)
 		_, err := Open(t.Context(), c, o)
 		testkit.Error(t, err, config.ErrConfig, want)
 		require.NoFileExists(t, filepath.Join(o.Dir, "config.yaml"))
