@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -31,21 +32,20 @@ var responses = []string{
 // turn draws a new one.
 var (
 	twoModes = []map[string]any{nil, {"render_mode": "text"}, {"render_mode": "vision"}}
-	twoRules = append(twoModes[:3:3], map[string]any{"rules": "legacy"},
-		map[string]any{"rules": "legacy", "render_mode": "text"},
-		map[string]any{"rules": "next"}, map[string]any{"state_reward": block(nil), "prompt_format": "wm"})
+	twoRules = append(twoModes[:3:3], envtest.Options("rules: legacy"),
+		envtest.Options("rules: legacy, render_mode: text"),
+		envtest.Options("rules: next"), map[string]any{"state_reward": block(nil), "prompt_format": "wm"})
 	small = []map[string]any{{"resolution": 64}, {"render_mode": "text"}, {"rules": "legacy", "resolution": 64},
 		{"rules": "legacy", "render_mode": "text"},
 		{"state_reward": block(nil), "resolution": 64, "prompt_format": "wm"}, {"rules": "next", "render_mode": "text"}}
 
 	configs = map[string][]map[string]any{
 		"blackjack": twoModes, "frozenlake": twoRules, "sokoban": twoRules,
-		"navigation": append(small[:6:6], map[string]any{
-			"eval_set": "long_horizon_train", "render_mode": "text", "down_sample_ratio": 0.1,
-		}),
-		"primitive_skill": append(small[:6:6], map[string]any{"env_id": "PlaceTwoCube", "render_mode": "text"},
-			map[string]any{"env_id": "StackThreeCube", "render_mode": "text", "mask_success": false},
-			map[string]any{"env_id": "PutAppleInDrawer", "render_mode": "text"}),
+		"navigation": append(small[:6:6],
+			envtest.Options("eval_set: long_horizon_train, render_mode: text, down_sample_ratio: 0.1")),
+		"primitive_skill": append(small[:6:6], envtest.Options("env_id: PlaceTwoCube, render_mode: text"),
+			envtest.Options("env_id: StackThreeCube, render_mode: text, mask_success: false"),
+			envtest.Options("env_id: PutAppleInDrawer, render_mode: text")),
 		"svg": {nil, {"rules": "service"}, {"structural_weight": 1, "perceptual_weight": 1}},
 	}
 )
@@ -73,8 +73,8 @@ func TestStateRewardsTrainOutOfTheBox(t *testing.T) {
 		return "<think><observation>" + observation + "</observation><reasoning>r</reasoning></think><answer>" + answer +
 			"</answer>"
 	}
-	e, err := r.New("frozenlake", map[string]any{"rules": "legacy", "render_mode": "text", "desc": []any{"SF", "HG"},
-		"use_state_reward": true, "prompt_format": "grounding"})
+	e, err := r.New("frozenlake", envtest.Options(
+		"rules: legacy, render_mode: text, desc: [SF, HG], use_state_reward: true, prompt_format: grounding"))
 	require.NoError(t, err)
 	envtest.Reset(t, e, 0)
 	out := envtest.Play(t, e,
@@ -82,7 +82,7 @@ func TestStateRewardsTrainOutOfTheBox(t *testing.T) {
 	require.Equal(t, 0.5, out.Turn["grounding_reward"])
 	require.Equal(t, 0.5, out.Reward.Of("observation"))
 	for _, name := range []string{"sokoban", "navigation", "primitive_skill", "blackjack"} {
-		config := map[string]any{"use_state_reward": true, "prompt_format": "grounding", "render_mode": "text"}
+		config := envtest.Options("use_state_reward: true, prompt_format: grounding, render_mode: text")
 		if name != "blackjack" {
 			config["rules"] = "legacy"
 		}
@@ -97,20 +97,18 @@ func TestStateRewardsTrainOutOfTheBox(t *testing.T) {
 // less than with the score of other environments, 0.5·F1 of each kind of object.
 func TestSokobanHasTheLegacyScoreByDefault(t *testing.T) {
 	pay := func(config map[string]any, observation string) float64 {
-		for name, value := range map[string]any{"rules": "legacy", "render_mode": "text",
-			"desc": []any{"######", "#P___#", "#_X__#", "#__O_#", "######"}, "prompt_format": "grounding"} {
-			config[name] = value
-		}
+		maps.Copy(config, envtest.Options(`rules: legacy, render_mode: text, prompt_format: grounding,
+			desc: ['######', '#P___#', '#_X__#', '#__O_#', '######']`))
 		e, err := Registry().New("sokoban", config)
 		require.NoError(t, err)
 		return paidFor(t, e, 0, "Right", observation)[0]
 	}
 	const both, half = "The box is below and to the right. The target is below and to the right.",
 		"The box is below and to the right. The target is below and to the left."
-	require.Equal(t, 0.5, pay(map[string]any{"use_state_reward": true}, both))
-	require.Equal(t, 0.25, pay(map[string]any{"use_state_reward": true}, half),
+	require.Equal(t, 0.5, pay(envtest.Options("use_state_reward: true"), both))
+	require.Equal(t, 0.25, pay(envtest.Options("use_state_reward: true"), half),
 		"a target with one wrong direction counts 0")
-	rules := map[string]any{"state_reward": block(map[string]any{"scorer": "rules"})}
+	rules := map[string]any{"state_reward": block(envtest.Options("scorer: rules"))}
 	require.Equal(t, 0.375, pay(rules, half), "and half with the score of blocks")
 }
 
@@ -142,7 +140,7 @@ func TestKindsAreDescribed(t *testing.T) {
 
 func TestRemoteEnvironmentsNeedAService(t *testing.T) {
 	for _, name := range []string{"remote", "remote_legacy"} {
-		_, err := Registry().New(name, map[string]any{"env_name": "frozenlake"})
+		_, err := Registry().New(name, envtest.Options("env_name: frozenlake"))
 		require.ErrorContains(t, err, "base_url", name)
 	}
 }
@@ -154,10 +152,10 @@ func TestExamplesOfPromptsAreReadByTheJudge(t *testing.T) {
 		config map[string]any
 		want   []reward.Relation
 	}{
-		{"frozenlake", map[string]any{"rules": "legacy", "prompt_format": "grounding"}, []reward.Relation{
+		{"frozenlake", envtest.Options("rules: legacy, prompt_format: grounding"), []reward.Relation{
 			{Object: "target", Vertical: reward.Below, Horizontal: reward.Right},
 			{Object: "hole", Vertical: reward.Same, Horizontal: reward.Right}}},
-		{"sokoban", map[string]any{"rules": "next"}, []reward.Relation{
+		{"sokoban", envtest.Options("rules: next"), []reward.Relation{
 			{Object: "target", Vertical: reward.Below, Horizontal: reward.Right},
 			{Object: "box", Vertical: reward.Below, Horizontal: reward.Right}}},
 	} {

@@ -258,8 +258,8 @@ func paidShare(t *testing.T, levels int64, name string, config map[string]any, a
 	t.Helper()
 	sum, n, changed := 0.0, 0, 0
 	for seed := range levels {
-		options := map[string]any{"use_state_reward": true, "grounding_reward_weight": 1, "worldmodeling_reward_weight": 1,
-			"rules": "next", "prompt_format": "wm"}
+		options := envtest.Options(`use_state_reward: true, grounding_reward_weight: 1, worldmodeling_reward_weight: 1,
+			rules: next, prompt_format: wm`)
 		maps.Copy(options, config)
 		write := wm
 		if options["prompt_format"] != "wm" {
@@ -321,11 +321,11 @@ var (
 	moves = []string{"Left", "Right", "Up", "Down"}
 	// walks are levels of environments whose states are directions.
 	walks = []walk{
-		{"frozenlake", map[string]any{"render_mode": "text"}, moves},
-		{"frozenlake", map[string]any{"render_mode": "text", "size": 8}, moves},
-		{"sokoban", map[string]any{"render_mode": "text"}, moves},
-		{"sokoban", map[string]any{"render_mode": "text", "num_boxes": 3, "dim_room": []any{8, 8}}, moves},
-		{"navigation", map[string]any{"render_mode": "text"}, []string{"turn_right", "turn_left"}},
+		{"frozenlake", envtest.Options("render_mode: text"), moves},
+		{"frozenlake", envtest.Options("render_mode: text, size: 8"), moves},
+		{"sokoban", envtest.Options("render_mode: text"), moves},
+		{"sokoban", envtest.Options("render_mode: text, num_boxes: 3, dim_room: [8, 8]"), moves},
+		{"navigation", envtest.Options("render_mode: text"), []string{"turn_right", "turn_left"}},
 	}
 )
 
@@ -375,8 +375,8 @@ func TestStandingStillIsNotPaid(t *testing.T) {
 			with := maps.Clone(options)
 			with["use_state_reward"] = true
 			options["state_reward"] = map[string]any{"scorer": "rules", "guard": guard,
-				"state_estimation":      map[string]any{"enable": true, "reward": 0.5},
-				"transition_prediction": map[string]any{"enable": true, "reward": 0.5}}
+				"state_estimation":      envtest.Options("enable: true, reward: 0.5"),
+				"transition_prediction": envtest.Options("enable: true, reward: 0.5")}
 			pair := reset(t, name, options, with, 0)
 			sum := 0.0
 			for _, m := range moves {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/internal/testkit"
 	"vagen/reward/judge"
 )
@@ -81,11 +82,11 @@ func TestClientsChooseNoAddressPathOrSecret(t *testing.T) {
 			g.Fixed = nil
 		}
 		if g.Complete = k.Defaults != nil; g.Complete {
-			g.Fixed = map[string]any{"given": 1}
-			_, err := g.Merge(map[string]any{"undeclared": 1, "given": 2})
+			g.Fixed = envtest.Options("given: 1")
+			_, err := g.Merge(envtest.Options("undeclared: 1, given: 2"))
 			testkit.Error(t, err, env.ErrUnknown, `option "undeclared": bad option: unknown name`,
 				`option "given": bad option: only the operator`)
-			_, err = g.Merge(map[string]any{"undeclared": 1})
+			_, err = g.Merge(envtest.Options("undeclared: 1"))
 			require.ErrorIs(t, err, env.ErrOption)
 			require.NotErrorIs(t, err, env.ErrRefused, k.Name)
 			g.Complete, g.Fixed = false, nil
@@ -103,13 +104,13 @@ func TestClientsThatChooseTheAddressGetNoSecretOfTheOperator(t *testing.T) {
 			continue
 		}
 		g := env.Guard{Kinds: k.OptionKinds(), Allow: []string{"base_urls"},
-			Fixed: map[string]any{"base_urls": "http://ours", "token": "secret"}}
-		got, err := g.Merge(map[string]any{"timeout": 3})
+			Fixed: envtest.Options("base_urls: http://ours, token: secret")}
+		got, err := g.Merge(envtest.Options("timeout: 3"))
 		require.NoError(t, err)
-		require.Equal(t, map[string]any{"base_urls": "http://ours", "token": "secret", "timeout": 3}, got)
-		got, err = g.Merge(map[string]any{"base_urls": "http://theirs"})
+		require.Equal(t, envtest.Options("base_urls: http://ours, token: secret, timeout: 3"), got)
+		got, err = g.Merge(envtest.Options("base_urls: http://theirs"))
 		require.NoError(t, err)
-		require.Equal(t, map[string]any{"base_urls": "http://theirs"}, got)
+		require.Equal(t, envtest.Options("base_urls: http://theirs"), got)
 	}
 }
 
@@ -119,21 +120,19 @@ func TestAKeyIsNotSentToAJudgeThatAClientChooses(t *testing.T) {
 		if !k.Claims {
 			continue
 		}
-		ours := map[string]any{"judge_base_url": "http://ours/v1",
-			"judge": map[string]any{"key_env": "OUR_KEY", "retries": 1}}
+		ours := envtest.Options("judge_base_url: http://ours/v1, judge: {key_env: OUR_KEY, retries: 1}")
 		g := env.Guard{Kinds: k.OptionKinds(), Allow: []string{"state_reward.judge_base_url"},
 			Fixed: map[string]any{judge.Key: ours}}
-		got, err := g.Merge(map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1",
-			"judge": map[string]any{"retries": 2}}})
-		require.NoError(t, err)
-		require.Equal(t, map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1",
-			"judge": map[string]any{"retries": 2}}}, got)
-		got, err = g.Merge(map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1"}})
-		require.NoError(t, err)
-		require.Equal(t, map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1",
-			"judge": map[string]any{"retries": 1}}}, got)
+		for given, want := range map[string]string{
+			"judge: {retries: 2}": "judge: {retries: 2}", "": "judge: {retries: 1}",
+		} {
+			const theirs = "judge_base_url: http://theirs/v1, "
+			got, err := g.Merge(map[string]any{judge.Key: envtest.Options(theirs + given)})
+			require.NoError(t, err)
+			require.Equal(t, map[string]any{judge.Key: envtest.Options(theirs + want)}, got)
+		}
 		require.Equal(t, "OUR_KEY", ours["judge"].(map[string]any)["key_env"], "the operator's options stay as they are")
-		_, err = g.Merge(map[string]any{judge.Key: map[string]any{"judge": map[string]any{"key_env": "HOME"}}})
+		_, err := g.Merge(envtest.Options("state_reward: {judge: {key_env: HOME}}"))
 		require.ErrorIs(t, err, env.ErrRefused)
 	}
 }
@@ -152,7 +151,7 @@ func TestServedEnvironmentsDialOnlyWhereTheOperatorSays(t *testing.T) {
 			kinds = k.OptionKinds()
 		}
 	}
-	fixed := map[string]any{judge.Key: map[string]any{"judge_base_url": "http://ours/v1", "judge_model": "m"}}
+	fixed := map[string]any{judge.Key: envtest.Options("judge_base_url: http://ours/v1, judge_model: m")}
 	h := served(
 		t,
 		"sokoban",

@@ -29,11 +29,11 @@ type world struct {
 }
 
 var worlds = []world{
-	{"frozenlake", map[string]any{"describe_holes": true}, formats(reward.Lite), "For example:\n", false},
-	{"sokoban", map[string]any{"describe_moves": true}, formats(reward.Lite), "For example:\n", false},
-	{"navigation", map[string]any{"resolution": 32, "example_count": 1},
+	{"frozenlake", envtest.Options("describe_holes: true"), formats(reward.Lite), "For example:\n", false},
+	{"sokoban", envtest.Options("describe_moves: true"), formats(reward.Lite), "For example:\n", false},
+	{"navigation", envtest.Options("resolution: 32, example_count: 1"),
 		formats(reward.LiteNavigation, "_symbolic", "_structured"), "For example:\n", true},
-	{"primitive_skill", map[string]any{"resolution": 64},
+	{"primitive_skill", envtest.Options("resolution: 64"),
 		formats(reward.LitePrimitiveSkill, "_symbolic"), "(-30,80,20):\n", true},
 }
 
@@ -130,13 +130,10 @@ var lessons = map[string]struct {
 	most   int // solved with much noise
 }{
 	"frozenlake": {nil, 12, 15},
-	"sokoban": {map[string]any{
-		"describe_moves": true, "dim_room": []any{6, 6}, "min_solution_steps": []any{2, 6}, "retry": "lcg",
-	}, 8, 14},
-	"navigation": {map[string]any{
-		"eval_set": "base_open", "targets": []any{"Fridge", "Sofa", "Bed", "Bathtub"}, "step_length": 0.5,
-		"success_threshold": 1.5, "max_steps": 12, "max_actions_per_step": 2,
-	}, 12, 9},
+	"sokoban": {envtest.Options("describe_moves: true, dim_room: [6, 6], min_solution_steps: [2, 6], retry: lcg"),
+		8, 14},
+	"navigation": {envtest.Options(`eval_set: base_open, targets: [Fridge, Sofa, Bed, Bathtub], step_length: 0.5,
+		success_threshold: 1.5, max_steps: 12, max_actions_per_step: 2`), 12, 9},
 }
 
 // Without noise every lesson solves its level with correct statements, with much noise few do.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/internal/golden"
 )
 
@@ -138,7 +139,7 @@ func (o *optionTable) effective(t *testing.T, seen map[string]string, k Kind, na
 func recordOf(t *testing.T, k Kind, config map[string]any) string {
 	small := maps.Clone(config)
 	if _, drawn := env.OptionValues(k.Defaults(""))["resolution"]; drawn && config["resolution"] == nil {
-		small = map[string]any{"resolution": 64} // small pictures are drawn quickly
+		small = envtest.Options("resolution: 64") // small pictures are drawn quickly
 		maps.Copy(small, config)
 	}
 	e, err := k.Make(small)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -17,11 +18,8 @@ import (
 
 // block is a state_reward with weight 0.5 for observations, read by rules.
 func block(change map[string]any) map[string]any {
-	b := map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 0.5}, "scorer": "exact",
-		"score_base": 0.0}
-	for k, v := range change {
-		b[k] = v
-	}
+	b := envtest.Options("state_estimation: {enable: true, reward: 0.5}, scorer: exact, score_base: 0.0")
+	maps.Copy(b, change)
 	return b
 }
 
@@ -46,7 +44,7 @@ func TestBlocksOfStateRewardsPayWhatTheyEnable(t *testing.T) {
 	require.NotContains(t, out.Turn, "worldmodeling_reward", "predictions are not paid for")
 	require.Len(t, out.Claims, 1)
 
-	nothing := block(map[string]any{"state_estimation": map[string]any{"enable": false}})
+	nothing := block(envtest.Options("state_estimation: {enable: false}"))
 	out = played(t, Registry(), map[string]any{"state_reward": nothing, "rules": "next"})
 	require.Empty(t, out.Claims)
 	require.Zero(t, out.Reward.Of("observation"))
@@ -68,15 +66,15 @@ func TestBlocksMayAskAModel(t *testing.T) {
 			return answers, make([]error, len(prompts)), nil
 		}, nil
 	})
-	asking := block(map[string]any{"scorer": "judge", "judge_base_url": "http://judge/v1", "judge_model": "m"})
+	asking := block(envtest.Options("scorer: judge, judge_base_url: http://judge/v1, judge_model: m"))
 	for range 3 {
 		out := played(t, r, map[string]any{"state_reward": asking})
 		require.InDelta(t, 0.35, out.Reward.Of("observation"), 1e-12)
 	}
 	require.Equal(t, 1, dialled, "environments with equal blocks share a judge")
 
-	_, err := r.New("sokoban", map[string]any{"state_reward": block(map[string]any{"scorer": "judge",
-		"judge_base_url": "http://judge/v1", "judge_model": "gone"})})
+	gone := block(envtest.Options("scorer: judge, judge_base_url: http://judge/v1, judge_model: gone"))
+	_, err := r.New("sokoban", map[string]any{"state_reward": gone})
 	require.ErrorContains(t, err, "no such model")
 	_, err = Registry().New("sokoban", map[string]any{"state_reward": asking})
 	require.ErrorContains(t, err, "needs a language model")
@@ -112,8 +110,8 @@ func paidFor(t *testing.T, e env.Env, seed int64, move string, observations ...s
 // A response that repeats the map in the observation gets the full reward.
 func TestMapsOfTheStateArePaidInFull(t *testing.T) {
 	for _, name := range []string{"frozenlake", "sokoban"} {
-		e, err := Registry().New(name, map[string]any{"rules": "legacy", "prompt_format": "grounding_symbolic",
-			"use_state_reward": true, "render_mode": "text"})
+		e, err := Registry().New(name, envtest.Options(
+			"rules: legacy, prompt_format: grounding_symbolic, use_state_reward: true, render_mode: text"))
 		require.NoError(t, err)
 		for seed := range int64(5) {
 			o := envtest.Reset(t, e, seed)
@@ -166,15 +164,15 @@ func TestBlocksReachTheLegacyScoreAndThePenaltyForStockPhrases(t *testing.T) {
 	const right = "The box is right, same row. The target is right, same row."
 	const half = "The box is right, same row. The target is right."
 	require.InDeltaSlice(t, []float64{0.5, 0.375}, play(nil, right, half), 1e-12, "half agreements, times 0.5")
-	own := map[string]any{"scoring": "exact_matches", "stock_phrases": map[string]any{"top": 0}}
+	own := envtest.Options("scoring: exact_matches, stock_phrases: {top: 0}")
 	require.InDeltaSlice(t, []float64{0.5, 0.25, 0}, play(own, right, half, "Boxes."), 1e-12, "exact ones")
-	own["stock_phrases"] = map[string]any{"top": 1, "penalty": 0.2}
+	own["stock_phrases"] = envtest.Options("top: 1, penalty: 0.2")
 	require.InDeltaSlice(t, []float64{-0.1, 0.5}, play(own, "Hm.", right), 1e-12, "the only text so far is a stock phrase")
-	own["stock_phrases"] = map[string]any{"top": 1, "penalty": 0.4, "enough": 2.5}
+	own["stock_phrases"] = envtest.Options("top: 1, penalty: 0.4, enough: 2.5")
 	require.InDeltaSlice(t, []float64{-0.2}, play(own, right), 1e-12, "an empty description gets no reward")
 
 	for want, config := range map[string]map[string]any{
-		"stock_phrases is for scoring":     {"stock_phrases": map[string]any{"top": 3}},
+		"stock_phrases is for scoring":     {"stock_phrases": envtest.Options("top: 3")},
 		"for sokoban and frozenlake alone": {"scoring": "exact_matches"},
 	} {
 		_, err := r.New("navigation", map[string]any{"prompt_format": "wm", "state_reward": block(config)})

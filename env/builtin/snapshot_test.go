@@ -146,9 +146,9 @@ func TestASnapshotFitsItsOwnOptionsOnly(t *testing.T) {
 func TestReseededWorldsDrawAnew(t *testing.T) {
 	registry := Registry()
 	for _, k := range []soakKind{
-		{"frozenlake", map[string]any{"is_slippery": true, "size": 8, "p": 0.95}, []string{"Left", "Down"}},
-		{"frozenlake", map[string]any{"slip_prob": 0.5, "size": 8, "p": 0.95}, []string{"Left", "Down"}},
-		{"blackjack", map[string]any{"render_mode": "text"}, []string{"Hit"}},
+		{"frozenlake", envtest.Options("is_slippery: true, size: 8, p: 0.95"), []string{"Left", "Down"}},
+		{"frozenlake", envtest.Options("slip_prob: 0.5, size: 8, p: 0.95"), []string{"Left", "Down"}},
+		{"blackjack", envtest.Options("render_mode: text"), []string{"Hit"}},
 	} {
 		e, err := registry.New(k.Name, k.Config)
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/remote"
 )
 
@@ -30,7 +31,7 @@ func served(t *testing.T, name string, open env.Factory) *httptest.Server {
 // Over HTTP the service pays, in both protocols, what the environment pays in the process:
 // nothing for a copy, although no client sees the earlier truth.
 func TestCopiesAreNotPaidOverHTTP(t *testing.T) {
-	both := map[string]any{"enable": true, "reward": 0.5}
+	both := envtest.Options("enable: true, reward: 0.5")
 	config := map[string]any{"desc": []any{"SFF", "FGF", "FFF"}, "prompt_format": "wm", "render_mode": "text",
 		"format_reward": 0.0,
 		"state_reward":  map[string]any{"scorer": "rules", "state_estimation": both, "transition_prediction": both}}

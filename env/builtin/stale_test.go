@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env/internal/envtest"
 	"vagen/reward"
 	"vagen/reward/judge"
 )
@@ -99,9 +100,10 @@ func copier() func(*scene) (string, string) {
 // more than a copier, and more the more it reads right.
 func TestStaleStatementsEarnNoMoreThanChance(t *testing.T) {
 	for _, w := range append(walks[:len(walks):len(walks)],
-		walk{"primitive_skill", map[string]any{"render_mode": "text"},
+		walk{"primitive_skill", envtest.Options("render_mode: text"),
 			[]string{"pick(100,-100,20)", "place(120,50,30)", "push(-100,-200,20,150,200,20)"}},
-		walk{"blackjack", map[string]any{"render_mode": "text", "prompt_format": "grounding_worldmodeling"}, []string{"Hit"}},
+		walk{"blackjack", envtest.Options("render_mode: text, prompt_format: grounding_worldmodeling"),
+			[]string{"Hit"}},
 	) {
 		on := &judge.Rules{Scoring: judge.Scoring{Base: 0.334, Guarded: true}}
 		mean := func(agent string, says func() func(*scene) (string, string)) float64 {
@@ -159,12 +161,12 @@ func TestNumbersWithoutKnowledgeEarnLittle(t *testing.T) {
 		guesses []string // of all states
 		random  func(s *scene) string
 	}{
-		"blackjack": {map[string]any{"prompt_format": "grounding_worldmodeling"}, []string{"Hit", "Stand"},
+		"blackjack": {envtest.Options("prompt_format: grounding_worldmodeling"), []string{"Hit", "Stand"},
 			[]string{"I hold 20 and the dealer shows 10.", "I hold 15 and the dealer shows 10."},
 			func(s *scene) string {
 				return fmt.Sprintf("I hold %d and the dealer shows %d.", 12+s.r.IntN(10), 1+s.r.IntN(10))
 			}},
-		"primitive_skill": {map[string]any{"render_mode": "text"}, []string{"pick(100,-100,20)", "place(120,50,30)"},
+		"primitive_skill": {envtest.Options("render_mode: text"), []string{"pick(100,-100,20)", "place(120,50,30)"},
 			[]string{"The red cube is at (125, -50, 20) and the green cube at (125, 150, 20)."},
 			func(s *scene) string {
 				return fmt.Sprintf("The red cube is at (%d, %d, 20) and the green cube at (%d, %d, 20).", 100+s.r.IntN(50),

@@ -16,6 +16,7 @@ import (
 	"vagen/env"
 	"vagen/env/blackjack"
 	"vagen/env/frozenlake"
+	"vagen/env/internal/envtest"
 	"vagen/env/sokoban"
 	"vagen/reward"
 )
@@ -72,15 +73,15 @@ type setting struct {
 
 func allSettings() []setting {
 	return []setting{
-		{"lite", "frozenlake", map[string]any{"size": 5}},
-		{"lite", "frozenlake", map[string]any{"render_mode": "vision", "prompt_format": "wm"}},
-		{"lite", "sokoban", map[string]any{"prompt_format": "free_wm"}},
-		{"lite", "sokoban", map[string]any{"rules": "legacy", "tile_size": 14}},
-		{"legacy", "frozenlake", map[string]any{"render_mode": "text", "map_seed": 4}},
-		{"legacy", "frozenlake", map[string]any{"use_state_reward": true, "prompt_format": "grounding"}},
-		{"legacy", "sokoban", map[string]any{"dim_room": []any{6, 7}, "tile_size": 14}},
-		{"legacy", "blackjack", map[string]any{"render_mode": "text"}},
-		{"lite", "blackjack", map[string]any{"render_mode": "text", "prompt_format": "free_think"}},
+		{"lite", "frozenlake", envtest.Options("size: 5")},
+		{"lite", "frozenlake", envtest.Options("render_mode: vision, prompt_format: wm")},
+		{"lite", "sokoban", envtest.Options("prompt_format: free_wm")},
+		{"lite", "sokoban", envtest.Options("rules: legacy, tile_size: 14")},
+		{"legacy", "frozenlake", envtest.Options("render_mode: text, map_seed: 4")},
+		{"legacy", "frozenlake", envtest.Options("use_state_reward: true, prompt_format: grounding")},
+		{"legacy", "sokoban", envtest.Options("dim_room: [6, 7], tile_size: 14")},
+		{"legacy", "blackjack", envtest.Options("render_mode: text")},
+		{"lite", "blackjack", envtest.Options("render_mode: text, prompt_format: free_think")},
 	}
 }
 
@@ -174,7 +175,7 @@ func TestRemoteEnvironmentsKeepTheContract(t *testing.T) {
 func TestClientsDoNotMix(t *testing.T) {
 	for _, protocol := range []string{"lite", "legacy"} {
 		make := hosted(t, protocol, "frozenlake", func(o *ServerOptions) { o.MaxInFlight = 4 })
-		config := map[string]any{"render_mode": "text", "size": 6}
+		config := envtest.Options("render_mode: text, size: 6")
 		s := setting{protocol, "frozenlake", config}
 		var wg sync.WaitGroup
 		for k := range 16 {

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"testing"
 
+	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
@@ -43,6 +44,14 @@ func Play(t testing.TB, e env.Env, response string) env.Outcome {
 	out, err := e.Step(t.Context(), response)
 	require.NoError(t, err)
 	return out
+}
+
+// Options are the options of an environment as a configuration has them: keys and values of a mapping in YAML.
+func Options(keys string) (options map[string]any) {
+	if err := yaml.Unmarshal([]byte("{"+keys+"}"), &options); err != nil {
+		panic(err)
+	}
+	return options
 }
 
 // Refused requires that f refuses each configuration of testdata/refused.yaml with an error that contains its key.
