@@ -3,7 +3,6 @@ package remote
 import (
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,20 +48,20 @@ func TestTheServicesDelayIsHonoured(t *testing.T) {
 // attempt would get the same; a cut answer and one that did not arrive are lost. In both cases
 // the episode cannot go on.
 func TestAnAnswerThatCannotBeUsedIsNoLostSession(t *testing.T) {
-	webp := data(Info{{"obs", "<image>"}, {"reward", 1}, {"done", false}}, []byte("RIFF\x1a\x00\x00\x00WEBPVP8L"))
+	webp := data(`{"obs": "<image>", "reward": 1, "done": false}`, []byte("RIFF\x1a\x00\x00\x00WEBPVP8L"))
 	torn := raw(200, "multipart/mixed; boundary=B", "--B\r\nContent-Type: x/json\r\n\r\n{}")
-	paid := func(reward any) answerFunc {
-		return data(Info{{"obs", "turn"}, {"reward", reward}, {"done", false}, {"info", Info{}}})
+	paid := func(reward string) answerFunc {
+		return data(`{"obs": "turn", "reward": ` + reward + `, "done": false, "info": {}}`)
 	}
 	for says, c := range map[string]struct {
 		answer answerFunc
 		want   error
 		lost   bool
 	}{
-		"the reward is NaN":                         {paid(math.NaN()), ErrProtocol, false},
-		"the reward is +Inf":                        {paid(math.Inf(1)), ErrProtocol, false},
-		"the reward must be a number, found string": {paid("high"), ErrProtocol, false},
-		"obs is missing":                            {data(Info{{"reward", 1}}), ErrProtocol, false},
+		"the reward is NaN":                         {paid("NaN"), ErrProtocol, false},
+		"the reward is +Inf":                        {paid("Infinity"), ErrProtocol, false},
+		"the reward must be a number, found string": {paid(`"high"`), ErrProtocol, false},
+		"obs is missing":                            {data(`{"reward": 1}`), ErrProtocol, false},
 		"Missing boundary":                          {raw(200, "text/html", "<p>log in</p>"), ErrProtocol, false},
 		"neither PNG nor JPEG":                      {webp, ErrProtocol, false},
 		"at most 2000 bytes":                        {raw(200, "text/plain", strings.Repeat("x", 3000)), ErrTooLarge, false},

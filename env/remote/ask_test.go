@@ -3,9 +3,11 @@ package remote
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,8 +27,7 @@ type said struct {
 	text   string
 }
 
-// ask calls a server's handler directly. A body that is an Info is encoded for the
-// protocol of the path.
+// ask calls a server's handler directly. A body that is a text is JSON, which is sent as the protocol of the path does.
 func ask(t testing.TB, s *Server, method, path string, body any, change ...func(*http.Request)) said {
 	t.Helper()
 	return askContext(t, context.Background(), s, method, path, body, change...)
@@ -41,11 +42,8 @@ func askContext(
 	switch body := body.(type) {
 	case []byte:
 		raw = body
-	case Info:
-		var err error
-		raw, err = pyjson.Append(nil, body, pyjson.Lite)
-		require.NoError(t, err)
-		kind = kindJSON
+	case string:
+		raw, kind = []byte(body), kindJSON
 		if path == "/connect" || path == "/call" {
 			b := wire.NewBoundary()
 			raw, kind = wire.Encode(b, raw, nil, ""), wire.ContentType("multipart/form-data", b)
@@ -83,7 +81,7 @@ func get(t testing.TB, s *Server, path string) said {
 	return ask(t, s, http.MethodGet, path, nil)
 }
 
-func post(t testing.TB, s *Server, path string, body Info) said {
+func post(t testing.TB, s *Server, path, body string) said {
 	t.Helper()
 	return ask(t, s, http.MethodPost, path, body)
 }
@@ -91,7 +89,7 @@ func post(t testing.TB, s *Server, path string, body Info) said {
 // createA creates an environment with the id "a" for the older protocol.
 func createA(t testing.TB, s *Server) {
 	t.Helper()
-	a := post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+	a := post(t, s, "/environments", orders("stub", "a"))
 	require.Equal(t, http.StatusOK, a.status, a.text)
 }
 
@@ -102,10 +100,19 @@ func (a said) refused(t testing.TB, status int, detail string) {
 	assert.Contains(t, a.detail, detail)
 }
 
-// open opens a session and returns its id.
-func open(t testing.TB, s *Server, config Info) string {
+// orders is a request for environments of a kind with these ids.
+func orders(kind string, ids ...string) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = fmt.Sprintf(`%q: {"env_name": %q, "env_config": {}}`, id, kind)
+	}
+	return `{"ids2configs": {` + strings.Join(texts, ", ") + "}}"
+}
+
+// open opens a session with the JSON of a configuration and returns its id.
+func open(t testing.TB, s *Server, config string) string {
 	t.Helper()
-	a := post(t, s, "/connect", Info{{"env_config", config}, {"seed", 1}})
+	a := post(t, s, "/connect", `{"env_config": `+config+`, "seed": 1}`)
 	require.Equal(t, http.StatusOK, a.status, a.text)
 	return a.data["session_id"].(string)
 }
@@ -113,8 +120,13 @@ func open(t testing.TB, s *Server, config Info) string {
 // step plays a turn of a session.
 func step(t testing.TB, s *Server, id, text string) said {
 	t.Helper()
-	return post(t, s, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str",
-		text}}}})
+	return call(t, s, id, "step", fmt.Sprintf(`{"action_str": %q}`, text))
+}
+
+// call calls a method of a session with the JSON of its parameters.
+func call(t testing.TB, s *Server, id, method, params string) said {
+	t.Helper()
+	return post(t, s, "/call", fmt.Sprintf(`{"session_id": %q, "method": %q, "params": %s}`, id, method, params))
 }
 
 // checkGoroutines fails a test that leaks goroutines. It must be called before the code

@@ -8,7 +8,6 @@ import (
 	"image"
 	"image/png"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -21,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env/internal/envtest"
-	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 )
 
@@ -69,12 +67,9 @@ func rawService(t *testing.T, answer []byte) string {
 }
 
 // body is a multipart response as bytes on the wire.
-func httpBody(t *testing.T, in Info, images ...[]byte) (head, body []byte) {
-	t.Helper()
-	b, err := pyjson.Append(nil, in, pyjson.Lite)
-	require.NoError(t, err)
+func httpBody(json string, images ...[]byte) (head, body []byte) {
 	const boundary = "gym_env_0123456789abcdef0123456789abcdef"
-	body = wire.Encode(boundary, b, images, "image/png")
+	body = wire.Encode(boundary, []byte(json), images, "image/png")
 	return []byte("HTTP/1.1 200 OK\r\nContent-Type: " + wire.ContentType("multipart/mixed", boundary) + "\r\n"), body
 }
 
@@ -97,13 +92,12 @@ func bomb(t *testing.T) []byte {
 // For every invalid answer the client returns an error that names the problem, in time,
 // and leaks no goroutine.
 func TestBadAnswersAreErrors(t *testing.T) {
-	good := Info{{"session_id", "s"}, {"obs", "start"}, {"info", Info{}}}
+	const good, pic = `{"session_id": "s", "obs": "start", "info": {}}`, `{"session_id": "s", "obs": "see <image>"}`
 	pixel, err := wire.EncodeImage(image.NewRGBA(image.Rect(0, 0, 2, 2)), wire.PNG)
 	require.NoError(t, err)
-	head, body := httpBody(t, good)
-	pic := Info{{"session_id", "s"}, {"obs", "see <image>"}}
-	with := func(in Info, images ...[]byte) []byte {
-		h, b := httpBody(t, in, images...)
+	head, body := httpBody(good)
+	with := func(json string, images ...[]byte) []byte {
+		h, b := httpBody(json, images...)
 		return sized(h, b)
 	}
 	text := func(s string) []byte {
@@ -140,7 +134,7 @@ func TestBadAnswersAreErrors(t *testing.T) {
 			ErrProtocol, "not JSON"},
 		{"too many parts", text(strings.Repeat("--B\r\nContent-Type: x/y\r\n\r\nz\r\n", 70) + "--B--\r\n"), ErrProtocol,
 			"more than 65 parts"},
-		{"no text", with(Info{{"session_id", "s"}, {"obs", 5}}), ErrProtocol, "must be text, found int64"},
+		{"no text", with(`{"session_id": "s", "obs": 5}`), ErrProtocol, "must be text, found int64"},
 		{"a mark too many", with(pic), ErrProtocol, "1 image marks and 0 images"},
 		{"an image too many", with(pic, pixel, pixel), ErrProtocol, "1 image marks and 2 images"},
 		{"no image", with(pic, []byte("GIF89a...")), ErrProtocol, "neither PNG nor JPEG"},
@@ -169,7 +163,7 @@ func TestBadAnswersAreErrors(t *testing.T) {
 // Bytes after the answer are ignored.
 func TestSecondAnswerIsIgnored(t *testing.T) {
 	checkGoroutines(t)
-	head, body := httpBody(t, Info{{"session_id", "s"}, {"obs", "start"}})
+	head, body := httpBody(`{"session_id": "s", "obs": "start"}`)
 	answer := sized(head, body)
 	o := patientOptions(ownTransport(t))
 	o.Transport.(*http.Transport).DisableKeepAlives = true
@@ -184,10 +178,9 @@ func TestSecondAnswerIsIgnored(t *testing.T) {
 
 // Environments may send metrics of any type; only numbers are kept.
 func TestOutcomeKeepsWhatItCanUse(t *testing.T) {
-	client, _ := scripted(t, nil, started, data(Info{{"obs", "o"}, {"reward", true}, {"done", 1}, {"info", Info{
-		{"metrics", Info{{"turn_metrics", Info{{"a", true}, {"b", 2}, {"c", 0.5}, {"d", "x"}, {"e", math.NaN()}, {"f", nil}}},
-			{"traj_metrics", Info{}}}},
-		{"success", true}, {"actions", []any{"up", 5}}, {"think", "t"}, {"llm_raw_response", "raw"}}}}))
+	client, _ := scripted(t, nil, started, data(`{"obs": "o", "reward": true, "done": 1, "info": {
+		"metrics": {"turn_metrics": {"a": true, "b": 2, "c": 0.5, "d": "x", "e": NaN, "f": null}, "traj_metrics": {}},
+		"success": true, "actions": ["up", 5], "think": "t", "llm_raw_response": "raw"}}`))
 	envtest.Reset(t, client, 1)
 	out := envtest.Play(t, client, "x")
 	assert.Equal(t, 1.0, out.Reward.Sum())

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -12,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
-	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 	"vagen/internal/slots"
 )
@@ -37,12 +37,13 @@ var long = strings.Repeat("a", slots.SmallBody+1)
 func TestFewLargeBodiesAreInMemory(t *testing.T) {
 	var closed atomic.Int64
 	s := serve(t, func(o *ServerOptions) { o.Legacy = legacyStubs(t, &closed) })
-	id := open(t, s, Info{{"goal", 100}})
+	id := open(t, s, `{"goal": 100}`)
 	for range slots.LargeBodies + 1 {
 		require.Equal(t, http.StatusOK, step(t, s, id, long).status)
 	}
-	require.Equal(t, http.StatusOK, post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}},
-		{"more", long}}).status)
+	more := `{"env_config": {}, "ids2configs": {}, "more": "` + long + `"}`
+	createA(t, s)
+	require.Equal(t, http.StatusOK, post(t, s, "/environments", more).status)
 	require.Empty(t, s.bodies)
 	for range slots.LargeBodies {
 		s.bodies <- struct{}{}
@@ -50,19 +51,14 @@ func TestFewLargeBodiesAreInMemory(t *testing.T) {
 	require.Equal(t, http.StatusOK, step(t, s, id, "small").status)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	for path, in := range map[string]Info{
-		"/connect":      {{"env_config", Info{}}, {"more", long}},
-		"/call":         {{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", long}}}},
-		"/environments": {{"ids2configs", Info{}}, {"more", long}},
-		"/step/a":       {{"action", long}},
+	for path, in := range map[string]string{
+		"/connect":      more,
+		"/call":         fmt.Sprintf(`{"session_id": %q, "method": "step", "params": {"action_str": %q}}`, id, long),
+		"/environments": more,
+		"/step/a":       `{"action": "` + long + `"}`,
 	} {
-		body := new(watched)
-		a := askContext(t, gone, s, http.MethodPost, path, in, func(r *http.Request) {
-			raw, err := pyjson.Append(nil, in, pyjson.Lite)
-			require.NoError(t, err)
-			body.Reader = bytes.NewReader(wire.Encode("b", raw, nil, ""))
-			r.Body = body
-		})
+		body := &watched{Reader: bytes.NewReader(wire.Encode("b", []byte(in), nil, ""))}
+		a := askContext(t, gone, s, http.MethodPost, path, in, func(r *http.Request) { r.Body = body })
 		require.Zero(t, a.status, path)
 		require.Zero(t, body.reads, path)
 	}
@@ -72,7 +68,7 @@ func TestFewLargeBodiesAreInMemory(t *testing.T) {
 func TestCallsHoldNoLargeBody(t *testing.T) {
 	e := &stub{o: stubOptions{Goal: 3, Sleep: 1}, hold: make(chan struct{}), enter: make(chan struct{})}
 	s := serve(t, func(o *ServerOptions) { o.Lite = func(map[string]any) (env.Env, error) { return e, nil } })
-	id := open(t, s, Info{})
+	id := open(t, s, "{}")
 	played := make(chan int)
 	go func() { played <- step(t, s, id, long).status }()
 	<-e.enter

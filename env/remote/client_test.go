@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -18,7 +19,6 @@ import (
 
 	"vagen/env/internal/envtest"
 	"vagen/env/remote/hosts"
-	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 )
 
@@ -58,26 +58,18 @@ func response(r *http.Request, status int, kind string, body []byte) (*http.Resp
 		Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
 }
 
-// data answers with a multipart body.
-func data(in Info, images ...[]byte) answerFunc {
+// data answers with a multipart body of JSON and images.
+func data(json string, images ...[]byte) answerFunc {
 	return func(r *http.Request) (*http.Response, error) {
-		b, err := pyjson.Append(nil, in, pyjson.Lite)
-		if err != nil {
-			return nil, err
-		}
 		boundary := wire.NewBoundary()
 		return response(r, http.StatusOK, wire.ContentType("multipart/mixed", boundary),
-			wire.Encode(boundary, b, images, "image/png"))
+			wire.Encode(boundary, []byte(json), images, "image/png"))
 	}
 }
 
 func status(code int, detail string) answerFunc {
 	return func(r *http.Request) (*http.Response, error) {
-		b, err := pyjson.Append(nil, Info{{"detail", detail}}, pyjson.Plain)
-		if err != nil {
-			return nil, err
-		}
-		return response(r, code, kindJSON, b)
+		return response(r, code, kindJSON, fmt.Appendf(nil, `{"detail": %q}`, detail))
 	}
 }
 
@@ -99,8 +91,8 @@ func hang(r *http.Request) (*http.Response, error) {
 var threeHosts = []string{"http://a:1", "http://b:2", "http://c:3"}
 
 var (
-	started   = data(Info{{"session_id", strings.Repeat("a", 32)}, {"obs", "start"}, {"info", Info{}}})
-	turn      = data(Info{{"obs", "turn"}, {"reward", 0.5}, {"done", false}, {"info", Info{}}})
+	started   = data(`{"session_id": "` + strings.Repeat("a", 32) + `", "obs": "start", "info": {}}`)
+	turn      = data(`{"obs": "turn", "reward": 0.5, "done": false, "info": {}}`)
 	refusal   = broken(&net.OpError{Op: "dial", Err: errors.New("connection refused")})
 	cut       = broken(io.ErrUnexpectedEOF)
 	noAnswers = status(http.StatusServiceUnavailable, "server busy")
@@ -145,7 +137,7 @@ func TestClientRepeatsOnlyWhatIsSafe(t *testing.T) {
 		{"connect", "wrong key", status(401, "unauthorized"), nil, 1, ErrUnauthorized},
 		{"connect", "wrong path", status(404, "Not Found"), nil, 1, ErrProtocol},
 		{"connect", "garbage", raw(200, "text/plain", "hello"), nil, all, ErrProtocol},
-		{"connect", "no session", data(Info{}), nil, all, ErrProtocol},
+		{"connect", "no session", data("{}"), nil, all, ErrProtocol},
 
 		{"system_prompt", "cut off", cut, nil, all, nil},
 		{"system_prompt", "busy", noAnswers, nil, all, ErrBusy},
@@ -288,7 +280,7 @@ func TestResetOpensALostSessionAgain(t *testing.T) {
 }
 
 func TestServiceThatDoesNotResetWhenItOpens(t *testing.T) {
-	client, sc := scripted(t, nil, data(Info{{"session_id", "s"}}), data(Info{{"obs", "o"}, {"info", Info{{"k", 1}}}}))
+	client, sc := scripted(t, nil, data(`{"session_id": "s"}`), data(`{"obs": "o", "info": {"k": 1}}`))
 	o := envtest.Reset(t, client, 5)
 	assert.Equal(t, "o", o.Text)
 	assert.Equal(t, map[string]any{"k": int64(1)}, client.Info())

@@ -82,7 +82,7 @@ func FuzzLegacyService(f *testing.F) {
 		var closed atomic.Int64
 		s := serve(t, func(o *ServerOptions) { o.Lite, o.Legacy, o.MaxSessions = nil, legacyStubs(t, &closed), 50 })
 		createA(t, s)
-		post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"a", 1}}}})
+		post(t, s, "/batch/reset", `{"ids2seeds": {"a": 1}}`)
 		path := legacyPaths[uint(route)%uint(len(legacyPaths))]
 		if strings.Contains(string(body), "_on") || strings.Contains(string(body), "images") {
 			return // the stub's own traps

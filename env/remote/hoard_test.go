@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -19,18 +18,11 @@ func TestOneRequestMakesABoundedNumberOfEnvironments(t *testing.T) {
 	assert.Positive(t, o.MaxSessions)
 	var closed atomic.Int64
 	s := serve(t, func(o *ServerOptions) { o.Legacy, o.MaxBatch = legacyStubs(t, &closed), 2 })
-	orders := func(n int) Info {
-		var in Info
-		for i := range n {
-			in = append(in, Field{fmt.Sprint(i), order("stub", nil)})
-		}
-		return Info{{"ids2configs", in}}
-	}
-	a := post(t, s, "/environments", orders(3))
+	a := post(t, s, "/environments", orders("stub", "0", "1", "2"))
 	assert.Equal(t, http.StatusRequestEntityTooLarge, a.status)
 	assert.Contains(t, a.text, "found 3, at most 2 are allowed")
 	assert.Zero(t, s.legacy.len())
-	assert.Equal(t, http.StatusOK, post(t, s, "/environments", orders(2)).status)
+	assert.Equal(t, http.StatusOK, post(t, s, "/environments", orders("stub", "0", "1")).status)
 }
 
 func TestRequestsOfTooManyValuesAreRefusedOnBothWires(t *testing.T) {
@@ -67,17 +59,15 @@ func TestServicesKeepAndRepeatLittleOfARequest(t *testing.T) {
 	var closed atomic.Int64
 	s := serve(t, func(o *ServerOptions) { o.Legacy = legacyStubs(t, &closed) })
 	long := strings.Repeat("<", 1<<16)
-	create := func(id, name string) said {
-		return post(t, s, "/environments", Info{{"ids2configs", Info{{id, order(name, nil)}}}})
-	}
+	create := func(id, name string) said { return post(t, s, "/environments", orders(name, id)) }
 	a := create(long, "stub")
 	assert.Equal(t, http.StatusInternalServerError, a.status)
 	assert.Contains(t, a.text, "an id has 65536 bytes, at most 1000 are allowed")
 	assert.Zero(t, s.legacy.len())
 	assert.Equal(t, http.StatusOK, create(long[:1000], "stub").status)
 	for _, a := range []said{
-		create("a", long), post(t, s, "/batch/step", Info{{"ids2actions", Info{{long, "x"}}}}),
-		ask(t, s, http.MethodPost, "/connect", Info{{"env_config", Info{{long, 1}}}}),
+		create("a", long), post(t, s, "/batch/step", `{"ids2actions": {"`+long+`": "x"}}`),
+		post(t, s, "/connect", `{"env_config": {"`+long+`": 1}}`),
 	} {
 		assert.NotEqual(t, http.StatusOK, a.status)
 		assert.Less(t, len(a.text), 5*maxText, a.text[:min(len(a.text), 100)])

@@ -37,53 +37,44 @@ func legacyServer(t testing.TB, closed *atomic.Int64) *Server {
 	return serve(t, func(o *ServerOptions) { o.Lite, o.Legacy = nil, legacyStubs(t, closed) })
 }
 
-func order(kind string, config Info) Info {
-	if config == nil {
-		config = Info{}
-	}
-	return Info{{"env_name", kind}, {"env_config", config}}
-}
-
 // The failure of an environment is reported in its own entry; the others of the batch
 // continue.
 func TestAFailureInABatchAffectsOnlyItsEnvironment(t *testing.T) {
 	var closed atomic.Int64
 	s := legacyServer(t, &closed)
-	require.Equal(t, http.StatusOK, post(t, s, "/environments", Info{{"ids2configs", Info{
-		{"good", order("stub", nil)}, {"fails", order("stub", Info{{"fail_on", "x"}})},
-		{"panics", order("stub", Info{{"panic_on", "x"}})},
-		{"broken", order("stub", Info{{"broken", true}})}, {"never", order("stub", Info{{"gaol", 2}})},
-		{"crash", order("panicking", nil)},
-	}}}).status)
-	a := post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"good", 1}, {"fails", 2}, {"panics", 3}, {"broken", 4},
-		{"never", 5}, {"crash", 6}}}})
-	failure := func(text string) []any { return []any{map[string]any{}, map[string]any{"error": text}} }
-	start := func(seed string) map[string]any { return map[string]any{"obs_str": "start " + seed} }
-	assert.Equal(t, map[string]any{
-		"good":   []any{start("1"), map[string]any{"seed": int64(1)}},
-		"fails":  []any{start("2"), map[string]any{"seed": int64(2)}},
-		"panics": []any{start("3"), map[string]any{"seed": int64(3)}},
-		"broken": failure("stub cannot reset"), "never": failure("Environment never not found"),
-		"crash": failure("Environment crash not found"),
-	}, a.data["results"])
-	a = post(t, s, "/batch/step", Info{{"ids2actions", Info{{"good", "x"}, {"fails", "x"}, {"panics", "x"}, {"broken", 7},
-		{"never", "x"}}}})
-	failed := func(text string) []any {
-		return []any{map[string]any{}, 0.0, true, map[string]any{"error": text}}
-	}
+	require.Equal(t, http.StatusOK, post(t, s, "/environments", `{"ids2configs": {
+		"good": {"env_name": "stub", "env_config": {}},
+		"fails": {"env_name": "stub", "env_config": {"fail_on": "x"}},
+		"panics": {"env_name": "stub", "env_config": {"panic_on": "x"}},
+		"broken": {"env_name": "stub", "env_config": {"broken": true}},
+		"never": {"env_name": "stub", "env_config": {"gaol": 2}},
+		"crash": {"env_name": "panicking", "env_config": {}}}}`).status)
+	a := post(t, s, "/batch/reset",
+		`{"ids2seeds": {"good": 1, "fails": 2, "panics": 3, "broken": 4, "never": 5, "crash": 6}}`)
+	assert.JSONEq(t, `{"results": {
+		"good": [{"obs_str": "start 1"}, {"seed": 1}],
+		"fails": [{"obs_str": "start 2"}, {"seed": 2}],
+		"panics": [{"obs_str": "start 3"}, {"seed": 3}],
+		"broken": [{}, {"error": "stub cannot reset"}],
+		"never": [{}, {"error": "Environment never not found"}],
+		"crash": [{}, {"error": "Environment crash not found"}]}}`, a.text)
+	a = post(t, s, "/batch/step",
+		`{"ids2actions": {"good": "x", "fails": "x", "panics": "x", "broken": 7, "never": "x"}}`)
 	got := a.data["results"].(map[string]any)
 	assert.Equal(t, map[string]any{"obs_str": "turn 1"}, got["good"].([]any)[0])
-	assert.Equal(t, failed("stub failure"), got["fails"])
-	assert.Equal(t, failed("stub panic"), got["panics"])
-	assert.Equal(t, failed("an action must be text, found int64"), got["broken"])
-	assert.Equal(t, failed("Environment never not found"), got["never"])
-	a = post(t, s, "/batch/system_prompt", Info{{"env_ids", []any{"good", "never"}}})
+	for id, says := range map[string]string{
+		"fails": "stub failure", "panics": "stub panic", "broken": "an action must be text, found int64",
+		"never": "Environment never not found",
+	} {
+		assert.Equal(t, []any{map[string]any{}, 0.0, true, map[string]any{"error": says}}, got[id])
+	}
+	a = post(t, s, "/batch/system_prompt", `{"env_ids": ["good", "never"]}`)
 	assert.Equal(t, map[string]any{"good": "stub rules: é ü 漢 \"quoted\" \\ back\r\nslash", "never": ""},
 		a.data["system_prompts"])
 	assert.Contains(t, a.text, `\u00e9 \u00fc \u6f22`, "text is escaped to ASCII")
-	a = post(t, s, "/batch/reward", Info{{"env_ids", []any{"good", "never"}}})
+	a = post(t, s, "/batch/reward", `{"env_ids": ["good", "never"]}`)
 	assert.Equal(t, map[string]any{"good": 0.0, "never": 0.0}, a.data["rewards"])
-	a = post(t, s, "/batch/close", Info{{"env_ids", []any{"never", "good", "good"}}})
+	a = post(t, s, "/batch/close", `{"env_ids": ["never", "good", "good"]}`)
 	assert.Equal(t, "{\"status\":\"success\"}\n", a.text)
 	assert.EqualValues(t, 1, closed.Load())
 	assert.EqualValues(t, 4, get(t, s, "/health").data["active_environments"])
@@ -104,7 +95,7 @@ func TestACreationWhoseClientHasGoneReplacesNothing(t *testing.T) {
 			return counted(&closed)(config)
 		}))
 	})
-	create := Info{{"ids2configs", Info{{"a", order("stub", nil)}}}}
+	create := orders("stub", "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	go func() {
@@ -115,13 +106,13 @@ func TestACreationWhoseClientHasGoneReplacesNothing(t *testing.T) {
 	cancel()
 	<-gone
 	require.Equal(t, http.StatusOK, post(t, s, "/environments", create).status)
-	post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"a", 7}}}})
+	post(t, s, "/batch/reset", `{"ids2seeds": {"a": 7}}`)
 	close(slow)
 	require.Eventually(t, func() bool { return closed.Load() == 1 }, time.Minute, time.Millisecond,
 		"the first environment is closed")
-	a := post(t, s, "/batch/step", Info{{"ids2actions", Info{{"a", "x"}}}})
+	a := post(t, s, "/batch/step", `{"ids2actions": {"a": "x"}}`)
 	require.Equal(t, map[string]any{"obs_str": "turn 1"}, a.data["results"].(map[string]any)["a"].([]any)[0])
-	post(t, s, "/batch/close", Info{{"env_ids", []any{"a"}}})
+	post(t, s, "/batch/close", `{"env_ids": ["a"]}`)
 	require.EqualValues(t, 2, closed.Load())
 	require.EqualValues(t, 0, get(t, s, "/health").data["active_environments"])
 }
@@ -145,8 +136,8 @@ func TestABatchWhoseClientHasGoneStartsNoMoreAndClosesAll(t *testing.T) {
 				return slowToClose{&stub{closed: &closed}}, nil
 			}))
 		})
-		create := Info{{"ids2configs", Info{{"a", order("stub", nil)}, {"b", order("stub", nil)}}}}
-		leaving := func(path string, body Info) {
+		create := orders("stub", "a", "b")
+		leaving := func(path, body string) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			askContext(t, ctx, s, http.MethodPost, path, body)
@@ -156,7 +147,7 @@ func TestABatchWhoseClientHasGoneStartsNoMoreAndClosesAll(t *testing.T) {
 		require.EqualValues(t, 1, made.Load())
 		require.EqualValues(t, 1, closed.Swap(0))
 		require.Equal(t, http.StatusOK, post(t, s, "/environments", create).status)
-		leaving("/batch/close", Info{{"env_ids", []any{"a", "b"}}})
+		leaving("/batch/close", `{"env_ids": ["a", "b"]}`)
 		require.EqualValues(t, 2, closed.Load())
 	})
 }
@@ -164,12 +155,9 @@ func TestABatchWhoseClientHasGoneStartsNoMoreAndClosesAll(t *testing.T) {
 func TestSeedsOfABatchDoNotDependOnTheOrderOfWork(t *testing.T) {
 	draw := func() any {
 		s := legacyServer(t, new(atomic.Int64))
-		configs, seeds := Info{}, Info{}
-		for _, id := range strings.Split("a b c d e f g h", " ") {
-			configs, seeds = append(configs, Field{id, order("stub", nil)}), append(seeds, Field{id, nil})
-		}
-		post(t, s, "/environments", Info{{"ids2configs", configs}})
-		return post(t, s, "/batch/reset", Info{{"ids2seeds", seeds}}).data["results"]
+		post(t, s, "/environments", orders("stub", strings.Split("a b c d e f g h", " ")...))
+		return post(t, s, "/batch/reset", `{"ids2seeds": {"a": null, "b": null, "c": null, "d": null, "e": null,
+			"f": null, "g": null, "h": null}}`).data["results"]
 	}
 	first := draw()
 	for range 5 {
@@ -182,25 +170,23 @@ func TestUnknownNameFailsABatchBeforeItRuns(t *testing.T) {
 	var closed atomic.Int64
 	s := legacyServer(t, &closed)
 	createA(t, s)
-	post(t, s, "/reset/a", Info{{"seed", 1}})
-	for _, c := range []struct {
-		path string
-		body Info
-	}{
-		{"/batch/step", Info{{"ids2actions", Info{{"a", "x"}, {"b", "x"}}}}},
-		{"/batch/reset", Info{{"ids2seeds", Info{{"a", 1}, {"b", 1}}}}},
-		{"/batch/close", Info{{"env_ids", []any{"a", "b"}}}},
-		{"/batch/reward", Info{{"env_ids", "a"}}},
-		{"/batch/reward", Info{{"env_ids", []any{1}}}},
-		{"/batch/reset", Info{{"ids2seeds", []any{"a"}}}},
-		{"/environments", Info{{"ids2configs", Info{{"c", order("stub", nil)}, {"d", order("stuff", nil)}}}}},
-		{"/environments", Info{{"ids2configs", Info{{"c", order("stub", nil)}, {"d", Info{}}}}}},
+	post(t, s, "/reset/a", `{"seed": 1}`)
+	for _, c := range []struct{ path, body string }{
+		{"/batch/step", `{"ids2actions": {"a": "x", "b": "x"}}`},
+		{"/batch/reset", `{"ids2seeds": {"a": 1, "b": 1}}`},
+		{"/batch/close", `{"env_ids": ["a", "b"]}`},
+		{"/batch/reward", `{"env_ids": "a"}`},
+		{"/batch/reward", `{"env_ids": [1]}`},
+		{"/batch/reset", `{"ids2seeds": ["a"]}`},
+		{"/environments", `{"ids2configs": {"c": {"env_name": "stub", "env_config": {}},
+			"d": {"env_name": "stuff", "env_config": {}}}}`},
+		{"/environments", `{"ids2configs": {"c": {"env_name": "stub", "env_config": {}}, "d": {}}}`},
 	} {
-		assert.Equal(t, http.StatusInternalServerError, post(t, s, c.path, c.body).status, "%s %v", c.path, c.body)
+		assert.Equal(t, http.StatusInternalServerError, post(t, s, c.path, c.body).status, "%s %s", c.path, c.body)
 	}
 	assert.Zero(t, closed.Load())
 	assert.EqualValues(t, 1, get(t, s, "/health").data["active_environments"])
-	a := post(t, s, "/step/a", Info{{"action", "x"}})
+	a := post(t, s, "/step/a", `{"action": "x"}`)
 	assert.Equal(t, map[string]any{"obs_str": "turn 1"}, a.data["observation"], "no step was played before")
 }
 
@@ -258,7 +244,7 @@ func TestEnvironmentThatIsReplacedDuringShutdownIsClosed(t *testing.T) {
 		require.NoError(t, err)
 		createA(t, s)
 		var both sync.WaitGroup
-		both.Go(func() { post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}}) })
+		both.Go(func() { post(t, s, "/environments", orders("stub", "a")) })
 		synctest.Wait()
 		both.Go(func() { assert.NoError(t, s.Close(t.Context())) })
 		synctest.Wait()
@@ -274,7 +260,7 @@ func TestLegacyEnvironmentsLiveUntilTheirTimeout(t *testing.T) {
 		var closed atomic.Int64
 		s := serve(t, func(o *ServerOptions) { o.Legacy, o.LegacyTimeout = legacyStubs(t, &closed), 0 })
 		createA(t, s)
-		open(t, s, nil)
+		open(t, s, "null")
 		time.Sleep(24 * time.Hour)
 		assert.EqualValues(t, 1, get(t, s, "/health").data["active_environments"],
 			"as the original never ends them")
@@ -288,8 +274,8 @@ func TestLegacyEnvironmentsLiveUntilTheirTimeout(t *testing.T) {
 
 func TestSingleRoutesAnswerOneEnvironment(t *testing.T) {
 	s := legacyServer(t, new(atomic.Int64))
-	post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("ending", Info{{"images", 1}})}}}})
-	a := post(t, s, "/reset/a", Info{})
+	post(t, s, "/environments", `{"ids2configs": {"a": {"env_name": "ending", "env_config": {"images": 1}}}}`)
+	a := post(t, s, "/reset/a", "{}")
 	require.Equal(t, http.StatusOK, a.status)
 	assert.Contains(t, a.data["observation"].(map[string]any)["obs_str"], "start ")
 	assert.Contains(t, a.text, `"multi_modal_data":{"<image>":[{"__pil_image__":"iVBOR`)

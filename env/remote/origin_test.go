@@ -45,7 +45,7 @@ func TestPagesOfOtherHostsAreRefused(t *testing.T) {
 			assert.Equal(t, c.want, a.status, "%d: %+v", i, c.host)
 		}
 	}
-	a := ask(t, open, http.MethodPost, "/connect", Info{}, func(r *http.Request) { r.Host = "evil.example" })
+	a := ask(t, open, http.MethodPost, "/connect", "{}", func(r *http.Request) { r.Host = "evil.example" })
 	assert.Equal(t, 403, a.status)
 	assert.Zero(t, open.lite.len())
 }

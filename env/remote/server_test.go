@@ -39,7 +39,7 @@ func TestIdleSessionsAreClosedAndOnlyCallsKeepThem(t *testing.T) {
 		s := serve(t, func(o *ServerOptions) {
 			o.Lite, o.SessionTimeout, o.SweepEvery = counted(&closed), time.Hour, time.Minute
 		})
-		kept, left := open(t, s, nil), open(t, s, nil)
+		kept, left := open(t, s, "null"), open(t, s, "null")
 		for range 4 {
 			time.Sleep(20 * time.Minute)
 			require.Equal(t, http.StatusOK, step(t, s, kept, "x").status)
@@ -63,7 +63,7 @@ func TestSessionInACallIsNotIdle(t *testing.T) {
 		s := serve(t, func(o *ServerOptions) {
 			o.Lite, o.SessionTimeout, o.SweepEvery, o.CallTimeout = counted(&closed), time.Minute, time.Second, 50*time.Minute
 		})
-		id := open(t, s, Info{{"wait_on", "w"}})
+		id := open(t, s, `{"wait_on": "w"}`)
 		assert.Equal(t, http.StatusGatewayTimeout, step(t, s, id, "w").status, "the call runs for 50 minutes")
 		assert.Zero(t, closed.Load())
 		time.Sleep(59 * time.Second)
@@ -73,21 +73,18 @@ func TestSessionInACallIsNotIdle(t *testing.T) {
 
 func TestLimitOfSessionsIsSharedByBothProtocols(t *testing.T) {
 	s := serve(t, func(o *ServerOptions) { o.Legacy, o.MaxSessions = legacyEnvs(t), 2 })
-	id := open(t, s, nil)
-	order := func(id string) Info {
-		return Info{{"ids2configs", Info{{id, Info{{"env_name", "frozenlake"}, {"env_config", Info{}}}}}}}
-	}
-	require.Equal(t, http.StatusOK, post(t, s, "/environments", order("a")).status)
+	id := open(t, s, "null")
+	require.Equal(t, http.StatusOK, post(t, s, "/environments", orders("frozenlake", "a")).status)
 	const words = "Max sessions limit reached (2). Please try again later or close existing sessions."
-	a := post(t, s, "/connect", Info{})
+	a := post(t, s, "/connect", "{}")
 	a.refused(t, http.StatusServiceUnavailable, words)
-	a = post(t, s, "/environments", order("b"))
+	a = post(t, s, "/environments", orders("frozenlake", "b"))
 	assert.Equal(t, http.StatusServiceUnavailable, a.status)
 	assert.Contains(t, a.text, words)
-	post(t, s, "/call", Info{{"session_id", id}, {"method", "close"}})
-	assert.Equal(t, http.StatusOK, post(t, s, "/connect", Info{}).status)
+	call(t, s, id, "close", "{}")
+	assert.Equal(t, http.StatusOK, post(t, s, "/connect", "{}").status)
 	assert.Equal(t, http.StatusOK, ask(t, s, http.MethodDelete, "/close/a", nil).status)
-	assert.Equal(t, http.StatusOK, post(t, s, "/connect", Info{}).status)
+	assert.Equal(t, http.StatusOK, post(t, s, "/connect", "{}").status)
 }
 
 // overlapDetector is an environment that notices when it is called twice at once.
@@ -114,7 +111,7 @@ func TestCallsOfOneSessionComeOneAtATime(t *testing.T) {
 				return &overlapDetector{stub: stub{o: stubOptions{Goal: 100}}, clashes: &clashes}, nil
 			}
 		})
-		id := open(t, s, nil)
+		id := open(t, s, "null")
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() { assert.Equal(t, http.StatusOK, step(t, s, id, "x").status) })
@@ -130,7 +127,7 @@ func TestRequestsWaitForASlotNoLongerThanAllowed(t *testing.T) {
 		s := serve(t, func(o *ServerOptions) {
 			o.MaxInFlight, o.AdmitTimeout, o.CallTimeout = 1, 5*time.Second, 8*time.Second
 		})
-		slow, other := open(t, s, Info{{"wait_on", "w"}}), open(t, s, nil)
+		slow, other := open(t, s, `{"wait_on": "w"}`), open(t, s, "null")
 		var first said
 		done := make(chan struct{})
 		go func() {
@@ -159,7 +156,7 @@ func TestHangingEnvironmentAffectsOnlyItsSession(t *testing.T) {
 				return e, err
 			}
 		})
-		stuck, fine := open(t, s, Info{{"hang_on", "h"}}), open(t, s, nil)
+		stuck, fine := open(t, s, `{"hang_on": "h"}`), open(t, s, "null")
 		assert.Equal(t, http.StatusGatewayTimeout, step(t, s, stuck, "h").status)
 		a := step(t, s, stuck, "x")
 		a.refused(t, http.StatusGatewayTimeout, "the call before this step")
@@ -170,7 +167,7 @@ func TestHangingEnvironmentAffectsOnlyItsSession(t *testing.T) {
 
 func TestPanicIsAnErrorAnswerAndTheSessionContinues(t *testing.T) {
 	s := serve(t, nil)
-	id := open(t, s, Info{{"panic_on", "p"}})
+	id := open(t, s, `{"panic_on": "p"}`)
 	a := step(t, s, id, "p")
 	a.refused(t, http.StatusInternalServerError, "stub panic")
 	assert.Equal(t, "turn 1", step(t, s, id, "x").data["obs"])
@@ -188,17 +185,17 @@ func TestConnectThatFailsLeavesNothing(t *testing.T) {
 			return counted(&closed)(config)
 		}
 	})
-	a := post(t, s, "/connect", Info{{"env_config", Info{{"broken", true}}}, {"seed", 1}})
+	a := post(t, s, "/connect", `{"env_config": {"broken": true}, "seed": 1}`)
 	a.refused(t, http.StatusInternalServerError, "stub cannot reset")
 	assert.EqualValues(t, 1, closed.Load())
-	a = post(t, s, "/connect", Info{{"env_config", Info{{"gaol", 1}}}})
+	a = post(t, s, "/connect", `{"env_config": {"gaol": 1}}`)
 	a.refused(t, http.StatusInternalServerError, `did you mean "goal"?`)
-	a = post(t, s, "/connect", Info{{"env_config", Info{{"panic", true}}}})
+	a = post(t, s, "/connect", `{"env_config": {"panic": true}}`)
 	assert.Equal(t, "factory panic", a.detail)
-	a = post(t, s, "/connect", Info{{"seed", "one"}})
+	a = post(t, s, "/connect", `{"seed": "one"}`)
 	assert.Contains(t, a.detail, "seed must be a whole number, found one")
 	assert.EqualValues(t, 0, get(t, s, "/sessions").data["num_sessions"])
-	open(t, s, nil) // there is room for one
+	open(t, s, "null") // there is room for one
 }
 
 // slow is a factory of slow environments.
@@ -215,7 +212,7 @@ func TestSessionOfADisconnectedClientIsClosed(t *testing.T) {
 		s := serve(t, func(o *ServerOptions) { o.Lite = slow(counted(&closed), time.Minute) })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		assert.Equal(t, said{}, askContext(t, ctx, s, http.MethodPost, "/connect", Info{{"seed", 1}}),
+		assert.Equal(t, said{}, askContext(t, ctx, s, http.MethodPost, "/connect", `{"seed": 1}`),
 			"no client waits for the answer")
 		time.Sleep(2 * time.Minute)
 		assert.EqualValues(t, 1, closed.Load())
@@ -230,10 +227,10 @@ func TestStepContinuesWhenItsClientDisconnects(t *testing.T) {
 				return &overlapDetector{stub: stub{o: stubOptions{Goal: 9}}, clashes: new(atomic.Int64)}, nil
 			}
 		})
-		id := open(t, s, nil)
+		id := open(t, s, "null")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond) // a step takes a millisecond
 		defer cancel()
-		askContext(t, ctx, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "step"}})
+		askContext(t, ctx, s, http.MethodPost, "/call", fmt.Sprintf(`{"session_id": %q, "method": "step"}`, id))
 		assert.Equal(t, "turn 2", step(t, s, id, "x").data["obs"])
 	})
 }
@@ -329,39 +326,36 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 
 func TestErrorsOfBadCallsNameTheCause(t *testing.T) {
 	s := serve(t, nil)
-	id := open(t, s, nil)
+	id := open(t, s, "null")
 	for _, c := range []struct {
-		data   Info
+		data   string
 		status int
 		detail string
 	}{
-		{Info{{"session_id", id}, {"method", "step"}, {"params", []any{}}}, 500,
-			"params must be an object, found []interface {}"},
-		{Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", 5}}}}, 500,
+		{`{"session_id": "ID", "method": "step", "params": []}`, 500, "params must be an object, found []interface {}"},
+		{`{"session_id": "ID", "method": "step", "params": {"action_str": 5}}`, 500,
 			"action_str must be text, found int64"},
-		{Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed", 1.5}}}}, 500,
+		{`{"session_id": "ID", "method": "reset", "params": {"seed": 1.5}}`, 500,
 			"seed must be a whole number, found 1.5"},
-		{Info{{"session_id", 17}, {"method", "step"}}, 404, "Session 17 not found"},
-		{Info{{"session_id", ""}, {"method", "step"}}, 400, "session_id required"},
-		{Info{{"session_id", id}, {"method", Info{}}}, 400, "method required"},
+		{`{"session_id": 17, "method": "step"}`, 404, "Session 17 not found"},
+		{`{"session_id": "", "method": "step"}`, 400, "session_id required"},
+		{`{"session_id": "ID", "method": {}}`, 400, "method required"},
 	} {
-		a := post(t, s, "/call", c.data)
-		assert.Equal(t, c.status, a.status, "%v", c.data)
-		assert.Equal(t, c.detail, a.detail, "%v", c.data)
+		a := post(t, s, "/call", strings.Replace(c.data, "ID", id, 1))
+		assert.Equal(t, c.status, a.status, c.data)
+		assert.Equal(t, c.detail, a.detail, c.data)
 	}
-	a := post(t, s, "/call", Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed",
-		4.0}}}})
+	a := call(t, s, id, "reset", `{"seed": 4.0}`)
 	assert.Equal(t, "start 4", a.data["obs"], "a float without fraction is a whole number")
 }
 
 func TestResetsWithoutASeedFollowTheServersSeed(t *testing.T) {
 	draw := func(seed uint64) []any {
 		s := serve(t, func(o *ServerOptions) { o.Seed = seed })
-		id := open(t, s, nil)
+		id := open(t, s, "null")
 		var seeds []any
 		for range 3 {
-			a := post(t, s, "/call", Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed",
-				nil}}}})
+			a := call(t, s, id, "reset", `{"seed": null}`)
 			seeds = append(seeds, a.data["info"].(map[string]any)["seed"])
 		}
 		return seeds
@@ -377,7 +371,7 @@ func TestResetsWithoutASeedFollowTheServersSeed(t *testing.T) {
 
 func TestMetricsAreAnExposition(t *testing.T) {
 	s := serve(t, func(o *ServerOptions) { o.MaxInFlight = 3 })
-	id := open(t, s, Info{{"fail_on", "f"}})
+	id := open(t, s, `{"fail_on": "f"}`)
 	step(t, s, id, "x")
 	step(t, s, id, "f")
 	ask(t, s, "BREW", "/nowhere", nil)
@@ -429,12 +423,12 @@ func TestServerOptionsAreCheckedAllAtOnce(t *testing.T) {
 
 func TestFactoryWithoutAnEnvironmentIsAnError(t *testing.T) {
 	s := serve(t, func(o *ServerOptions) { o.Lite = func(map[string]any) (env.Env, error) { return nil, nil } })
-	assert.Equal(t, "the factory returned no environment", post(t, s, "/connect", Info{}).detail)
+	assert.Equal(t, "the factory returned no environment", post(t, s, "/connect", "{}").detail)
 }
 
 func TestJPEGServiceSendsJPEG(t *testing.T) {
 	s := serve(t, func(o *ServerOptions) { o.Images = JPEG })
-	a := post(t, s, "/connect", Info{{"env_config", Info{{"images", 1}}}, {"seed", 1}})
+	a := post(t, s, "/connect", `{"env_config": {"images": 1}, "seed": 1}`)
 	assert.Contains(t, a.text, "filename=\"0.png\"\r\nContent-Type: image/jpeg\r\n\r\n\xff\xd8",
 		"the name ends in png whatever the format is")
 }
@@ -449,12 +443,12 @@ func TestCloseReportsEnvironmentsThatDoNotClose(t *testing.T) {
 	o.Lite = func(map[string]any) (env.Env, error) { return new(failing), nil }
 	s, err := NewServer(o)
 	require.NoError(t, err)
-	id := open(t, s, nil)
+	id := open(t, s, "null")
 	err = s.Close(context.Background())
 	require.ErrorContains(t, err, "stub will not close")
 	assert.ErrorContains(t, err, id)
 	assert.NoError(t, s.Close(context.Background()), "the second time there is nothing to do")
-	assert.Equal(t, http.StatusServiceUnavailable, post(t, s, "/connect", Info{}).status)
+	assert.Equal(t, http.StatusServiceUnavailable, post(t, s, "/connect", "{}").status)
 	assert.Equal(t, http.StatusNotFound, step(t, s, id, "x").status)
 	assert.Equal(t, http.StatusOK, get(t, s, "/health").status)
 }
@@ -471,8 +465,8 @@ func TestCloseWaitsForCallsAsLongAsItMay(t *testing.T) {
 		}
 		s, err := NewServer(o)
 		require.NoError(t, err)
-		waits, hangs := open(t, s, Info{{"wait_on", "w"}}), open(t, s, Info{{"hang_on", "h"}})
-		open(t, s, nil)
+		waits, hangs := open(t, s, `{"wait_on": "w"}`), open(t, s, `{"hang_on": "h"}`)
+		open(t, s, "null")
 		var answers sync.WaitGroup
 		answers.Go(func() {
 			a := step(t, s, waits, "w")
