@@ -20,11 +20,10 @@ import (
 //   - arguments of a call that has the id of the answer's are completed or converted
 //   - the text beside calls is dropped, or calls are part of the text
 //   - several calls come back in turn, each before its result
-//   - an empty answer is dropped
+//   - an empty answer is dropped, see call.rest
 func echo(a *dialect.Answer, rest []dialect.Message) (behind place, ok bool) {
 	if len(rest) == 0 || rest[0].Role != dialect.Assistant {
-		empty := dialect.Plain(a.Text) == "" && len(a.Calls) == 0
-		return place{delta: rest, loose: true}, empty && len(rest) > 0
+		return place{delta: rest, loose: true}, empty(a) && len(rest) > 0
 	}
 	text, calls := rest[0].Text, rest[0].Calls
 	behind = place{delta: rest[1:], loose: text != a.Text && (a.Text != "" || strings.TrimSpace(text) != "")}
@@ -43,6 +42,9 @@ func echo(a *dialect.Answer, rest []dialect.Message) (behind place, ok bool) {
 	dropped := len(calls) > 0 && dialect.Plain(text) == ""
 	return behind, (same || behind.named) && (dropped || sameText(a, text))
 }
+
+// empty reports whether an answer has neither text nor calls.
+func empty(a *dialect.Answer) bool { return dialect.Plain(a.Text) == "" && len(a.Calls) == 0 }
 
 // inTurn returns n or more calls that come back one after another, each behind the results of those before, and what is
 // behind them: the results come first, as if all calls had come in one message. Without such calls it returns none.

@@ -99,13 +99,7 @@ func (e *Episode) ask(r *dialect.Request, marked bool) (*call, error) {
 		return nil, err
 	}
 	at := e.root.find(ms)
-	shown := func(m dialect.Message) bool { return m.Replaced == dialect.Tools } // with this call or an earlier one
-	c := &call{stops: r.Stop, waiting: 1, done: make(chan struct{})}
-	if i := slices.IndexFunc(ms, shown); i >= 0 && r.Calls {
-		if c.tools = ms[i].Text; c.tools == at.parent.tools {
-			c.tools = at.parent.tools // so that calls share one copy
-		}
-	}
+	c := &call{stops: r.Stop, calls: r.Calls, waiting: 1, done: make(chan struct{})}
 	if earlier := again(at.twins, c, marked); earlier != nil {
 		e.count("agent/retries")
 		earlier.waiting++
@@ -174,7 +168,7 @@ func again(twins []*call, c *call, marked bool) *call {
 	var last *call
 	for _, t := range twins {
 		switch {
-		case t.tools != c.tools || !slices.Equal(t.stops, c.stops):
+		case t.calls != c.calls || !slices.Equal(t.stops, c.stops):
 		case t.waiting == 0 && !t.delivered:
 			return t
 		case marked && len(t.kids) == 0:
@@ -314,7 +308,7 @@ func (e *Episode) give(r rollout.Reply) {
 		e.finished = e.finished || e.counts["agent/refused"] >= maxRefused
 		return
 	}
-	a := newAnswer(fmt.Sprintf("%s-%d", e.ID[:8], r.Turn), r.Text, c.stops, c.tools)
+	a := newAnswer(fmt.Sprintf("%s-%d", e.ID[:8], r.Turn), r.Text, c.stops, c.tools())
 	a.Stops, a.Length = c.stops, r.Stop == policy.StopLength
 	a.Read, a.Wrote, a.Created = r.Read, r.Wrote, time.Now().Unix()
 	for _, k := range a.Calls {

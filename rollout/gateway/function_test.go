@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/policy"
 	"vagen/rollout/gateway/internal/dialect"
 )
 
@@ -56,4 +57,32 @@ func TestACallWithoutArgumentsHasAnEmptyObject(t *testing.T) {
 		a := newAnswer("e-1", "<tool_call>"+text+"</tool_call>", nil, "tools")
 		require.Equal(t, "{}", a.Calls[0].Arguments, text)
 	}
+}
+
+// TestCallsOfDeferredToolsHaveTheirTypes: the definition of a deferred tool is in a result, not in the instructions.
+func TestCallsOfDeferredToolsHaveTheirTypes(t *testing.T) {
+	const tools = `{"tools": [{"name": "search"}, {"name": "add", "defer_loading": true, "input_schema": {"type": "object",
+		"properties": {"a": {"type": "integer"}}}}], "messages": [{"role": "user", "content": "x"}`
+	ask := func(e *Episode, messages string) object {
+		code, _, a := post(t, e.URL+"/v1/messages", "", tools+messages+`]}`)
+		require.Equal(t, 200, code, a)
+		return a["content"].([]any)[0].(object)
+	}
+	const add = "<function=add>\n<parameter=a>\n7\n</parameter>\n</function>"
+	answers := []string{`{"name": "search", "arguments": {}}`, add}
+	g := opened(t, paidFor(func(e *Episode) {
+		id := ask(e, "")["id"].(string)
+		call := ask(e, `, {"role": "assistant", "content": [{"type": "tool_use", "id": "`+id+`", "name": "search", "input": {}}]},
+			{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "`+id+`", "content": [
+			{"type": "tool_reference", "tool_name": "add"}]}]}`)
+		require.Equal(t, object{"a": 7.0}, call["input"])
+	}))
+	turn := 0
+	tr := play(t, g, &scripted{next: func(policy.Prompt) string {
+		turn++
+		return "<tool_call>" + answers[turn-1] + "</tool_call>"
+	}}, nil)
+	require.NoError(t, tr.Err)
+	checkRows(t, tr)
+	require.Len(t, tr.Rows, 1)
 }

@@ -252,3 +252,33 @@ func TestCallsBesideAReferenceAreThoseOfTheAnswer(t *testing.T) {
 	checkRows(t, tr)
 	require.Equal(t, []int{0, 0, 1}, []int{tr.Turns[0].Row, tr.Turns[1].Row, tr.Turns[2].Row})
 }
+
+// TestAMessageThatGrowsBehindAnEmptyAnswerContinues: clients leave the answer out, and add what follows it to the
+// user's message before it, with its images.
+func TestAMessageThatGrowsBehindAnEmptyAnswerContinues(t *testing.T) {
+	const image = `{"type": "image", "source": {"type": "base64", "data":
+		"R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"}}`
+	answers, asked, read := []string{"<think>\nonly\n</think>\n\n", "fine", "four", "five"}, 0, ""
+	g := opened(t, paidFor(func(e *Episode) {
+		ask := func(parts, more string) {
+			code, _, a := post(t, e.URL+"/v1/messages", "", `{"messages": [{"role": "user", "content": [`+parts+`]},
+				{"role": "system", "content": "Be brief."}`+more+`]}`)
+			require.Equal(t, 200, code, a)
+		}
+		const first, second = image + `, {"type": "text", "text": "x"}`, `, {"type": "text", "text": "y"}, ` + image
+		ask(first, "")
+		ask(first+second, "")
+		require.Equal(t, "y\n<image>", read)
+		ask(first+second, `, {"role": "assistant", "content": "fine"}, {"role": "user", "content": "z"}`)
+		require.Equal(t, "z", read)
+		ask(image+`, {"type": "text", "text": "xy"}`, "")
+		require.Equal(t, "<image>\nxy\nBe brief.", read)
+	}))
+	tr := play(t, g, &scripted{next: func(q policy.Prompt) string {
+		asked, read = asked+1, q.Messages[len(q.Messages)-1].Text
+		return answers[asked-1]
+	}}, nil)
+	require.NoError(t, tr.Err)
+	checkRows(t, tr)
+	require.Equal(t, []int{0, 0, 0, 1}, []int{tr.Turns[0].Row, tr.Turns[1].Row, tr.Turns[2].Row, tr.Turns[3].Row})
+}

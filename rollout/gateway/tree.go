@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"slices"
+	"strings"
 
 	"vagen/policy"
 	"vagen/rollout/gateway/internal/dialect"
@@ -17,7 +18,7 @@ type call struct {
 	answer *dialect.Answer   // nil until there is one, and for the root
 
 	stops     []string
-	tools     string // the message with their definitions; "" if the answer has no calls
+	calls     bool // the answer may call tools
 	messages  []policy.Message
 	turn      int // of the answer; −1 for the root
 	waiting   int // number of requests that wait for the answer
@@ -64,14 +65,38 @@ func search(p place, best *place) {
 		*best = p
 	}
 	for _, k := range p.parent.kids {
-		if k.answer == nil || len(p.delta) < len(k.delta) || !equal(k.delta, p.delta[:len(k.delta)]) {
+		rest, ok := k.rest(p.delta)
+		if !ok {
 			continue
 		}
-		if behind, ok := echo(k.answer, p.delta[len(k.delta):]); ok {
+		if behind, ok := echo(k.answer, rest); ok {
 			behind.parent, behind.loose = k, p.loose || behind.loose
 			search(behind, best)
 		}
 	}
+}
+
+// rest returns what follows the messages of a call that has an answer. Clients of Anthropic's protocol leave out an
+// answer without text, and add what follows it to the last message of the user before it.
+func (c *call) rest(ms []dialect.Message) (rest []dialect.Message, ok bool) {
+	if c.answer == nil || len(ms) < len(c.delta) {
+		return nil, false
+	}
+	ms, rest = ms[:len(c.delta)], ms[len(c.delta):]
+	for i, m := range slices.Backward(c.delta) {
+		if m.Role != dialect.User || !empty(c.answer) {
+			continue
+		}
+		grown, n := ms[i], len(m.Images)
+		if more, ok := strings.CutPrefix(grown.Text, m.Text+"\n"); ok && n <= len(grown.Images) {
+			ms = slices.Clone(ms)
+			ms[i].Text, ms[i].Images = m.Text, grown.Images[:n]
+			grown.Text, grown.Images = more, grown.Images[n:]
+			rest = slices.Insert(slices.Clone(rest), 0, grown)
+		}
+		break
+	}
+	return rest, equal(c.delta, ms)
 }
 
 // add records a call at its place.
@@ -94,6 +119,18 @@ func (c *call) through() []dialect.Message {
 		return nil
 	}
 	return append(c.before(), answered(c.answer))
+}
+
+// tools returns the definitions of the tools that the answer to a call may call, "" for none: those that the
+// instructions show, and deferred ones in the results that refer to them.
+func (c *call) tools() string {
+	var all []string
+	for _, m := range c.before() {
+		if c.calls && (m.Replaced == dialect.Tools || m.Role == dialect.Tool && all != nil) {
+			all = append(all, m.Text)
+		}
+	}
+	return strings.Join(all, "\n")
 }
 
 // same reports whether two calls have equal messages after the same answer.
