@@ -99,10 +99,12 @@ func cpu(b *testing.B, pid string) float64 {
 
 // BenchmarkRequests plays episodes of text FrozenLake, or of the server at VAGEN_OPENENV_URL with the action
 // VAGEN_OPENENV_ACTION, from many sessions, and reports requests per second, the 99th percentile and, of the process
-// VAGEN_OPENENV_PID, the CPU time of a request.
+// VAGEN_OPENENV_PID, the CPU time of a request. A client of one session has one thread, so that it measures the server
+// and not the scheduler of the client.
 func BenchmarkRequests(b *testing.B) {
 	url, action, pid := os.Getenv("VAGEN_OPENENV_URL"), os.Getenv("VAGEN_OPENENV_ACTION"), os.Getenv("VAGEN_OPENENV_PID")
-	if url == "" {
+	own := url == ""
+	if own {
 		url = serve(b, textLake, nil)
 	}
 	if action == "" {
@@ -111,6 +113,9 @@ func BenchmarkRequests(b *testing.B) {
 	step := `{"type":"step","data":` + action + `}`
 	for _, sessions := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprint(sessions), func(b *testing.B) {
+			if sessions == 1 && !own {
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+			}
 			conns := make([]raw, sessions)
 			for i := range conns {
 				conns[i] = dialRaw(b, url)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/coder/websocket"
 
@@ -48,7 +49,7 @@ type Server struct {
 	idle, base context.Context // of sessions that wait for a request, and of calls
 	quit, stop context.CancelFunc
 	mu         sync.Mutex
-	open       int
+	open       atomic.Int64   // sessions
 	work       sync.WaitGroup // sessions
 }
 
@@ -87,11 +88,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Sessions returns the number of open sessions.
-func (s *Server) Sessions() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open
-}
+func (s *Server) Sessions() int { return int(s.open.Load()) }
 
 // Close ends the sessions that wait for a request, and those with a running call after it. When
 // ctx ends, it cancels these calls.
@@ -122,19 +119,17 @@ func (s *Server) reserve() *fault {
 	switch limit := s.o.MaxSessions; {
 	case s.idle.Err() != nil:
 		return &fault{Code: sessionError, Message: "the service is shutting down"}
-	case limit > 0 && s.open >= limit:
+	case limit > 0 && s.Sessions() >= limit:
 		const full = "Server at capacity: %d/%d sessions active. Cannot accept new connections."
-		return &fault{Code: capacityReached, Message: fmt.Sprintf(full, s.open, limit), Active: s.open, Max: limit}
+		return &fault{Code: capacityReached, Message: fmt.Sprintf(full, limit, limit), Active: limit, Max: limit}
 	}
-	s.open++
+	s.open.Add(1)
 	s.work.Add(1)
 	return nil
 }
 
 func (s *Server) release() {
-	s.mu.Lock()
-	s.open--
-	s.mu.Unlock()
+	s.open.Add(-1)
 	s.work.Done()
 }
 

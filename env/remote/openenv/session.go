@@ -113,7 +113,9 @@ func (one *session) loop() {
 		if answer != nil && !one.send(answer) || end || one.idle.Err() != nil {
 			return
 		}
-		runtime.Gosched() // sessions that wait longer are next
+		if one.s.Sessions() > runtime.NumCPU() { // with fewer it would wake another thread, for nothing
+			runtime.Gosched() // sessions that wait longer are next
+		}
 	}
 }
 
