@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -61,11 +62,11 @@ func TestTheKeyOfAViewedRunComesFromAFlagTheEnvironmentOrAFile(t *testing.T) {
 }
 
 // TestAViewedRunIsTheOneThatWasTrained trains a tiny model with all records on, and asks
-// the server of vagen view for its episodes and their tokens.
+// the server of vagen view for its episodes, their tokens and their images.
 func TestAViewedRunIsTheOneThatWasTrained(t *testing.T) {
 	config, out := setup(t)
 	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=1", "trainer.save_freq=1",
-		"rollout_manager.max_turns=2",
+		"rollout_manager.max_turns=2", "env.config.render_mode=vision", "env.config.tile_size=14",
 		"trainer.rollout_data_dir="+filepath.Join(out, "rollouts"), "trainer.rollout_data_scores=true",
 		"trainer.log_image.enable=true")
 	ctx, stop := context.WithCancel(t.Context())
@@ -97,6 +98,9 @@ func TestAViewedRunIsTheOneThatWasTrained(t *testing.T) {
 	require.Contains(t, episode, `"texts":["\u003c|im_start|\u003e"`)
 	require.Contains(t, episode, `"problems":[]`)
 	require.Contains(t, episode, `"log_ratio":[`)
+	image := regexp.MustCompile(`"images":\["/([^"]+)"`).FindStringSubmatch(episode)
+	require.NotNil(t, image)
+	require.Contains(t, get(strings.ReplaceAll(image[1], `\u0026`, "&")), "\x89PNG")
 	require.Contains(t, get("api/runs/r0/credit?estimator=bi_level_gae&key=train/1/0-0"), `"problem":""`)
 	stop()
 	require.Equal(t, cli.OK, <-ended)

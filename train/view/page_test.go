@@ -106,6 +106,7 @@ func TestKeysLeadThroughThePage(t *testing.T) {
 	b.until(`document.querySelector('.row.at')?.dataset.at === '1'`)
 	b.keys(kb.Enter)
 	b.until(`document.querySelector('.turn.at')?.dataset.turn === '0'`)
+	b.until("document.querySelector('.turn img')?.naturalWidth > 0")
 	b.keys(kb.ArrowRight)
 	b.until(`document.activeElement.dataset.turn === '1'`)
 	require.Contains(t, eval[string](b, "location.hash"), "turn=1")
@@ -240,17 +241,24 @@ func TestADeepLinkRestoresTheView(t *testing.T) {
 	b.quiet()
 }
 
-// TestNewLinesAppearWhileARunIsWritten: by the server's events, also a line that is not complete at first.
+// TestNewLinesAppearWhileARunIsWritten, and its new episodes: by the server's events, also a line that is not complete
+// at first, in a page that is loaded once.
 func TestNewLinesAppearWhileARunIsWritten(t *testing.T) {
 	s, f, b := shownPage(t)
 	b.open(s.URL+"/#/metrics?names=train/score", ".chart path")
 	b.until("document.getElementById('live').dataset.state === 'events'")
+	eval[bool](b, "(window.loadedOnce = true)")
 	path := filepath.Join(f.dir, "metrics.jsonl")
 	appendTo(t, path, `{"kind":"step","step":41,"train/score":0.5}`+"\n"+`{"kind":"step","step":42,"train/sc`)
 	b.until("document.querySelector('.legend').textContent.includes('0.5 step 41')")
 	b.until("document.querySelector('.problems')?.textContent.includes('not complete')")
 	appendTo(t, path, `ore":0.75}`+"\n")
 	b.until("document.querySelector('.legend').textContent.includes('0.75 step 42')")
+	b.keys("2")
+	b.until("document.getElementById('count')?.textContent === '48 episodes'")
+	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_3.parquet"), 3, f.episodes[1][:8]))
+	b.until("document.getElementById('count').textContent === '56 episodes, 8 new'")
+	require.True(t, eval[bool](b, "window.loadedOnce === true"), "the page was not loaded again")
 	b.quiet()
 }
 
