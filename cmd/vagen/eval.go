@@ -305,6 +305,6 @@ func explainEval(c *cli.Call) error {
 	if err := c.Table(rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(c.Out, "\nenvs is a list of entries, as for vagen dataset build. chat_config, harness, max_turns and the lengths of an entry override the keys above.")
+	_, err := fmt.Fprintln(c.Out, "\nchat_config, harness, max_turns and the lengths of an entry of envs override the keys above.")
 	return err
 }

@@ -91,7 +91,7 @@ func TestAnInterruptedEvaluationOfAServiceResumes(t *testing.T) {
 	require.Contains(t, md, "| lake | served | 12 | 0 |")
 	require.Equal(t, md, testkit.Text(t, filepath.Join(out, "summary.md")))
 
-	refuse(t, `unknown key "envs"`, "eval", config, "envs=[]")
+	refuse(t, "there are no environments", "eval", config, "envs=[]")
 	require.Contains(t, fail(t, "", "eval", config, "default_chat_config.max_tokens=7", "run.seed=2", "--log", "error"),
 		"force_rerun", "other settings under the same tag")
 	stops(t, "with another model", "eval", config, "backends.sglang.extra={a: 1}", "--dry-run")

@@ -33,6 +33,16 @@ func ReadSpecs(data []byte, o Options) (*File, error) {
 	return readSpecs(doc, o)
 }
 
+// ReadEntries is ReadSpecs for the entries of a list envs that were decoded already, because the file has other keys,
+// too. lines are those of the file, by names such as "envs[1]"; nil leaves them out of errors.
+func ReadEntries(envs []any, lines map[string]int, o Options) (*File, error) {
+	doc := &document{values: map[string]any{}, lines: lines}
+	if err := doc.add("envs", envs); err != nil {
+		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, err)
+	}
+	return readSpecs(doc, o)
+}
+
 func readSpecs(doc *document, o Options) (*File, error) {
 	f := new(File)
 	var faults []error

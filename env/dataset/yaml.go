@@ -17,6 +17,7 @@ type document struct {
 	keys   []string // in the order of the file
 	values map[string]any
 	lines  map[string]int // of the keys, and of entries of lists below them: envs[1]
+	count  int            // values so far
 }
 
 // parse reads a YAML file of one document. Values are nil, bool, int64, float64,
@@ -48,17 +49,23 @@ func parse(data []byte) (doc *document, err error) {
 }
 
 func newDocument(items yaml.MapSlice, body ast.Node) (*document, error) {
-	doc := &document{values: make(map[string]any, len(items)), lines: lines(body)}
-	count := 0
+	doc := &document{values: make(map[string]any, len(items)), lines: safeyaml.LinesOf(body)}
 	for _, item := range items {
-		key := fmt.Sprint(item.Key)
-		v, err := plain(item.Value, &count, 0)
-		if err != nil {
-			return nil, fmt.Errorf("%s%s: %w", doc.at(key), key, err)
+		if err := doc.add(fmt.Sprint(item.Key), item.Value); err != nil {
+			return nil, err
 		}
-		doc.keys, doc.values[key] = append(doc.keys, key), v
 	}
 	return doc, nil
+}
+
+// add adds a key.
+func (d *document) add(key string, value any) error {
+	v, err := plain(value, &d.count, 0)
+	if err != nil {
+		return fmt.Errorf("%s%s: %w", d.at(key), key, err)
+	}
+	d.keys, d.values[key] = append(d.keys, key), v
+	return nil
 }
 
 // at returns the line of a key as a prefix of messages.
@@ -72,35 +79,6 @@ func (d *document) at(key string) string {
 // oneLine formats an error of the parser in one line, without an excerpt of the file.
 func oneLine(err error) error {
 	return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
-}
-
-// lines returns the lines of the top-level keys and of the entries of their lists.
-func lines(body ast.Node) map[string]int {
-	out := map[string]int{}
-	top, ok := body.(*ast.MappingNode)
-	if !ok {
-		return out
-	}
-	for _, pair := range top.Values {
-		key := pair.Key.GetToken().Value
-		out[key] = line(pair.Key)
-		if list, ok := pair.Value.(*ast.SequenceNode); ok {
-			for i, entry := range list.Values {
-				if m, ok := entry.(*ast.MappingNode); ok && len(m.Values) > 0 {
-					entry = m.Values[0].Key // the position of a mapping is that of its first colon
-				}
-				out[fmt.Sprintf("%s[%d]", key, i)] = line(entry)
-			}
-		}
-	}
-	return out
-}
-
-func line(n ast.Node) int {
-	if t := n.GetToken(); t != nil && t.Position != nil {
-		return t.Position.Line
-	}
-	return 0
 }
 
 // plain converts decoded values to few types. Entries of mappings with the value null are
@@ -162,7 +140,7 @@ func (r *references) Visit(n ast.Node) ast.Visitor {
 	s, ok := n.(*ast.StringNode)
 	if ok && strings.Contains(safeyaml.Variable.ReplaceAllString(s.Value, ""), "${") {
 		r.faults = append(r.faults, fmt.Errorf("line %d: %q has a reference that is not of the form ${oc.env:NAME} or "+
-			"${oc.env:NAME,default}", line(n), s.Value))
+			"${oc.env:NAME,default}", safeyaml.Line(n), s.Value))
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,14 +10,17 @@ import (
 	"vagen/internal/safeyaml"
 )
 
-// refers reports whether a value refers to other keys: a text with ${key} in it,
-// or a list with such a text.
+// refers reports whether a value refers to other keys: a text with ${key} in it, or a
+// list with such a text, which may be in mappings of the list.
 func refers(value any) bool {
 	switch x := value.(type) {
 	case string:
 		return strings.Contains(x, "${")
 	case []any:
-		return slices.ContainsFunc(x, refers)
+		return slices.ContainsFunc(x, func(v any) bool {
+			m, ok := v.(map[string]any)
+			return refers(v) || ok && refers(slices.Collect(maps.Values(m)))
+		})
 	}
 	return false
 }
@@ -33,6 +37,15 @@ func (l *Loader) resolve(value any, trail []string) (any, error) {
 		for i := range x {
 			var err error
 			if out[i], err = l.resolve(x[i], trail); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for _, key := range slices.Sorted(maps.Keys(x)) {
+			var err error
+			if out[key], err = l.resolve(x[key], trail); err != nil {
 				return nil, err
 			}
 		}

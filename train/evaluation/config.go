@@ -1,12 +1,10 @@
 package evaluation
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +12,7 @@ import (
 	"vagen/env/builtin"
 	"vagen/internal/field"
 	"vagen/internal/regular"
+	"vagen/internal/safeyaml"
 	"vagen/internal/settings"
 	"vagen/policy/chat"
 	"vagen/policy/vlm"
@@ -23,9 +22,10 @@ import (
 )
 
 // Config is the configuration of vagen eval: what it plays, with which policy, and
-// where it writes results. Keys are those of VAGEN next's evaluation. The list
-// envs is read by package env/dataset.
+// where it writes results. Keys are those of VAGEN next's evaluation. The entries of
+// Envs are read by package env/dataset.
 type Config struct {
+	Envs       []any          `yaml:"envs" doc:"list of entries, as for vagen dataset build"`
 	FileRoot   string         `yaml:"fileroot" doc:"a folder, which other values refer to as ${fileroot}"`
 	Datasets   []string       `yaml:"datasets" doc:"files of environments in addition to envs, YAML or parquet as vagen dataset reads them, relative to this file; episodes without tag_id use data_source as their tag"`
 	Split      string         `yaml:"split" oneof:"train test" doc:"split of legacy files to play: train or test"`
@@ -145,30 +145,9 @@ var foreign = []settings.Foreign{
 // IsConfig reports, by its top-level keys, whether a file is a configuration of an
 // evaluation rather than of training.
 func IsConfig(raw []byte) bool {
-	_, _, names := splitEnvs(raw)
-	return slices.ContainsFunc(names, func(n string) bool {
-		return n == "envs" || n == "datasets" || n == "backends" || n == "experiment" || n == "default_chat_config"
-	})
-}
-
-var topKey = regexp.MustCompile(`^["']?([A-Za-z_][\w-]*)["']?\s*:`)
-
-// splitEnvs separates the list envs from the other top-level keys. Lines keep their
-// numbers.
-func splitEnvs(raw []byte) (envs, rest []byte, names []string) {
-	in := false
-	for line := range bytes.Lines(raw) {
-		if m := topKey.FindSubmatch(line); m != nil {
-			names = append(names, string(m[1]))
-			in = string(m[1]) == "envs"
-		}
-		if in {
-			envs, rest = append(envs, line...), append(rest, '\n')
-		} else {
-			envs, rest = append(envs, '\n'), append(rest, line...)
-		}
-	}
-	return envs, rest, names
+	lines, _ := safeyaml.Lines(raw) // who reads the file reports the error
+	return slices.ContainsFunc([]string{"envs", "datasets", "backends", "experiment", "default_chat_config"},
+		func(key string) bool { return lines[key] > 0 })
 }
 
 // Parts are a program's own parts of an evaluation. The zero value has those of the library.
@@ -199,19 +178,22 @@ func (p Parts) Load(path string, overrides []string) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
 	}
-	envs, rest, _ := splitEnvs(raw)
 	e := &Plan{Config: Default(), dir: filepath.Dir(path), own: p}
 	l := settings.NewLoader(&e.Config, foreign)
 	l.Variables = true
-	l.YAML(path, rest)
+	l.YAML(path, raw)
 	l.Overrides(overrides)
-	notes, _, problems := l.Finish()
+	notes, given, problems := l.Finish()
 	for _, n := range notes {
 		e.Notes = append(e.Notes, n.Key+": "+n.About)
 	}
 	problems = append(problems, e.check()...)
-	if len(bytes.TrimSpace(envs)) > 0 {
-		problems = append(problems, e.readEnvs(path, envs)...)
+	if len(e.Config.Envs) > 0 {
+		var lines map[string]int
+		if strings.HasPrefix(given["envs"].Where, path) { // and not an override
+			lines, _ = safeyaml.Lines(raw)
+		}
+		problems = append(problems, e.readEnvs(path, lines)...)
 	}
 	problems = append(problems, e.readFiles()...)
 	if len(e.parts) == 0 && len(problems) == 0 {

@@ -224,6 +224,37 @@ func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	testkit.Error(t, err, config.ErrConfig, `more.yaml: envs[0]: tag_id is "more", which`)
 }
 
+// TestAnEvaluationIsReadAsOneDocument: as JSON, too, and with anchors and keys of the file in the entries of envs, whose
+// errors have their lines. Overrides replace the list.
+func TestAnEvaluationIsReadAsOneDocument(t *testing.T) {
+	const text = `{"run": {"backend": "a"}, "backends": {"a": {"model": "m"}}, "default_chat_config": {"max_tokens": 9},
+  "envs": [{"name": "frozenlake", "n_envs": 2, "tag_id": "x", "seed": [5], "config": {"render_mode": "text"}}]}`
+	require.True(t, IsConfig([]byte(text)))
+	require.False(t, IsConfig([]byte("envs: [")), "it cannot be read")
+	path := evalFile(t, text)
+	e, err := Load(path, nil)
+	require.NoError(t, err)
+	first := e.Tasks[0].Episodes
+	require.Equal(t, []any{"x", 2, "text"}, []any{e.Tasks[0].Tag, len(first), first[0].Config["render_mode"]})
+	e, err = Load(path, []string{"envs=[{name: frozenlake, n_envs: 3, tag_id: y, seed: [5]}]"})
+	require.NoError(t, err)
+	require.Equal(t, []any{"y", 3}, []any{e.Tasks[0].Tag, len(e.Tasks[0].Episodes)})
+	_, err = Load(path, []string{"envs=[{name: FrozenLaek, n_envs: 3, tag_id: y, seed: [5]}]"})
+	require.ErrorContains(t, err, "bad dataset: envs[0]: name: environment \"FrozenLaek\" is unknown")
+
+	shared := strings.Replace(evalText, "datasets: []", "split: &name test", 1)
+	e, err = Load(evalFile(t, strings.Replace(shared, "tag_id: packed", "tag_id: *name", 1)), nil)
+	require.NoError(t, err)
+	require.Equal(t, "test", e.Tasks[1].Tag)
+	_, err = Load(evalFile(t, strings.Replace(shared, "name: frozenlake\n", "name: *name\n", 1)), nil)
+	testkit.Error(t, err, config.ErrConfig, `line 15: envs[1]: name: environment "test" is unknown`)
+	e, err = Load(evalFile(t, strings.Replace(evalText, "tag_id: packed", "tag_id: '${experiment.default_max_turns}'", 1)), nil)
+	require.NoError(t, err)
+	require.Equal(t, "2", e.Tasks[1].Tag)
+	_, err = Load(evalFile(t, strings.Replace(evalText, "tag_id: packed", "tag_id: '${none}'", 1)), nil)
+	testkit.Error(t, err, config.ErrConfig, "line 5: envs: ${none}: unknown key")
+}
+
 // TestVariablesChangeOnlyTheirOwnValue: one may hold what YAML would read otherwise.
 func TestVariablesChangeOnlyTheirOwnValue(t *testing.T) {
 	t.Setenv("VAGEN_TEST", "a: b # c")

@@ -17,6 +17,7 @@ import (
 	"vagen/internal/field"
 	"vagen/internal/regular"
 	"vagen/internal/rng"
+	"vagen/internal/safeyaml"
 	"vagen/internal/settings"
 	"vagen/internal/silent"
 	"vagen/internal/unmade"
@@ -59,9 +60,9 @@ func (e *Plan) options() dataset.Options {
 	return dataset.Options{Known: e.own.Envs().Names(), Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
 }
 
-// readEnvs reads the list envs.
-func (e *Plan) readEnvs(path string, raw []byte) []error {
-	f, err := dataset.ReadSpecs(raw, e.options())
+// readEnvs reads the list envs, whose entries are in these lines.
+func (e *Plan) readEnvs(path string, lines map[string]int) []error {
+	f, err := dataset.ReadEntries(e.Config.Envs, lines, e.options())
 	if err != nil {
 		return []error{fmt.Errorf("%s: %w", path, err)}
 	}
@@ -101,7 +102,7 @@ func (e *Plan) readFiles() (problems []error) {
 				problems = append(problems, fmt.Errorf("datasets: %w", err))
 				continue
 			}
-			if envs, _, names := splitEnvs(raw); slices.Contains(names, "envs") && len(envs) > 0 {
+			if lines, _ := safeyaml.Lines(raw); lines["envs"] > 0 {
 				f, err := dataset.ReadSpecs(raw, e.options())
 				if err != nil {
 					problems = append(problems, fmt.Errorf("datasets: %s: %w", path, err))

@@ -48,9 +48,12 @@ func (c *Closeness) Within(all int, limit float64) error {
 	return nil
 }
 
-// AddEpisodes compares log-probs up to the first token that differs.
+// AddEpisodes compares log-probs up to the first token that differs. Pairs with a nil episode are not compared.
 func (c *Closeness) AddEpisodes(was, is []*rollout.Trajectory) {
 	for i := range min(len(was), len(is)) {
+		if was[i] == nil || is[i] == nil {
+			continue
+		}
 		same := len(was[i].Rows) == len(is[i].Rows)
 		for r := range min(len(was[i].Rows), len(is[i].Rows)) {
 			if !c.addRow(&was[i].Rows[r], &is[i].Rows[r]) {

@@ -23,6 +23,9 @@ func sampled(t *testing.T, tokens []int32, logProbs []float32) []*rollout.Trajec
 func TestAnotherMachineIsComparedWithinTolerances(t *testing.T) {
 	was := sampled(t, []int32{1, 2, 3}, []float32{-1, -2, -3})
 	metrics := func(x float64) track.Metrics { return track.Metrics{"actor/grad_norm": x, "time/step": x} }
+	var none Closeness
+	none.AddEpisodes([]*rollout.Trajectory{nil, nil}, []*rollout.Trajectory{nil, was[0]})
+	require.Equal(t, Closeness{}, none, "episodes that were not played")
 	for _, x := range []struct {
 		is     []*rollout.Trajectory
 		metric float64
