@@ -142,6 +142,39 @@ func TestConfigsOfEveryFamily(t *testing.T) {
 	}
 }
 
+// TestMissingKeysHaveTransformersDefaults of the text configuration of each family (release 5.24).
+func TestMissingKeysHaveTransformersDefaults(t *testing.T) {
+	for _, c := range []struct {
+		family   Family
+		theta    float64
+		eps      float64
+		dim      int
+		sections []int
+		axis     []int // of the first frequencies
+	}{
+		{Qwen2, 1e4, 1e-6, 8, nil, []int{0, 0, 0, 0}},
+		{Qwen3, 1e4, 1e-6, 128, nil, []int{0, 0, 0, 0}},
+		{Llama, 1e4, 1e-6, 8, nil, []int{0, 0, 0, 0}},
+		{Qwen25VL, 1e6, 1e-5, 128, []int{16, 24, 24}, []int{0, 0, 0, 0}},
+		{Qwen3VL, 5e5, 1e-6, 128, []int{24, 20, 20}, []int{0, 1, 2, 0}},
+	} {
+		in := with(textPart(), object{"model_type": string(c.family)})
+		if c.family.HasVision() {
+			in = flat(object{"model_type": string(c.family), "hidden_size": 512},
+				object{"hidden_act": nil, "out_hidden_size": 512})
+		}
+		got, err := parse(t, with(in, object{"rope_scaling": nil, "rope_theta": nil, "rms_norm_eps": nil}))
+		require.NoError(t, err, c.family)
+		x := got.Text
+		require.Equal(t, []any{c.theta, c.eps, c.dim, c.sections}, []any{x.Theta, x.Eps, x.HeadDim, x.Sections}, c.family)
+		require.Equal(t, c.axis, x.Axis()[:4], c.family)
+	}
+	small, err := parse(t, flat(object{"model_type": "qwen3_vl", "head_dim": 8, "rope_scaling": nil},
+		object{"hidden_act": nil}))
+	require.NoError(t, err, "sections beyond the frequencies have no effect")
+	require.Equal(t, []int{0, 1, 2, 0}, small.Text.Axis())
+}
+
 func TestTiedIsReadFromEitherPlace(t *testing.T) {
 	text := with(textPart(), object{"rope_scaling": object{"type": "default", "mrope_section": []int{1, 1, 2}}})
 	for _, inner := range []any{nil, true, false} {

@@ -151,8 +151,8 @@ func (t *configText) checkRope(addf func(format string, args ...any), family Fam
 			addf("rope type %q is not supported; supported are %s", k, strings.Join(kinds, ", "))
 		}
 	}
-	if family.isQwen35() && x.Sections != nil && !x.Interleaved {
-		addf("mrope_interleaved is false, only true is supported")
+	if x.Sections != nil && x.Interleaved != family.interleaves() {
+		addf("mrope_interleaved is %v, only %v is supported", x.Interleaved, family.interleaves())
 	}
 	if s := x.Scaling; s != nil && !(s.Factor > 0 && s.LowFreq > 0 && s.HighFreq > s.LowFreq && s.OriginalContext > 0 &&
 		max(s.Factor, s.HighFreq, float64(s.OriginalContext)) <= maxPositions) {
@@ -162,20 +162,16 @@ func (t *configText) checkRope(addf func(format string, args ...any), family Fam
 	if len(x.Sections) != 3 && (family.HasVision() || x.Sections != nil) {
 		addf("mrope_section is %v, must have three entries", x.Sections)
 	}
-	if len(x.Sections) == 3 {
-		sum := 0
-		for _, n := range x.Sections {
-			if n < 0 || n > x.HeadDim {
-				addf("mrope_section is %v, must not be negative or above head_dim = %d", x.Sections, x.HeadDim)
-			}
-			sum += n
+	sum := 0
+	for _, n := range x.Sections {
+		if n < 0 || n > maxPositions {
+			addf("mrope_section is %v, must not be negative or above %d", x.Sections, maxPositions)
 		}
-		if half := x.Rotary / 2; family.isQwen35() && sum > half { // with less, the other frequencies use the t position
-			addf("mrope_section %v adds up to %d, must be at most half of head_dim·partial_rotary_factor = %d", x.Sections, sum,
-				half)
-		} else if !family.isQwen35() && sum != half {
-			addf("mrope_section %v adds up to %d, must be half of head_dim = %d", x.Sections, sum, half)
-		}
+		sum += n
+	}
+	// Interleaved ones may be longer or shorter: other frequencies than they name use the t position.
+	if half := x.Rotary / 2; len(x.Sections) == 3 && !x.Interleaved && sum != half {
+		addf("mrope_section %v adds up to %d, must be half of head_dim = %d", x.Sections, sum, half)
 	}
 }
 

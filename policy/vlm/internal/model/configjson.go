@@ -169,18 +169,24 @@ func valueOr[T any](p *T, otherwise T) T {
 	return *p
 }
 
+// textDefaults are those of transformers for keys that a config.json does not have, where they depend on the family.
+var textDefaults = map[Family]Text{
+	Qwen3:      {HeadDim: 128},
+	Qwen25VL:   {Theta: 1e6, Eps: 1e-5, Sections: []int{16, 24, 24}},
+	Qwen3VL:    {Theta: 5e5, HeadDim: 128, Sections: []int{24, 20, 20}},
+	Qwen35:     {HeadDim: 256, Sections: []int{11, 11, 10}},
+	Qwen35Text: {HeadDim: 256},
+}
+
 func (t *configText) build(family Family) Text {
+	otherwise := textDefaults[family]
 	out := Text{
 		Vocab: t.Vocab, Hidden: t.Hidden, FF: t.FF, Layers: t.Layers, Heads: t.Heads,
-		KVHeads: valueOr(t.KVHeads, t.Heads), Eps: valueOr(t.Eps, 1e-6), MaxPositions: t.MaxPositions,
-		Theta: valueOr(t.Theta, 10000), Types: t.LayerTypes,
+		KVHeads: valueOr(t.KVHeads, t.Heads), Eps: valueOr(t.Eps, cmp.Or(otherwise.Eps, 1e-6)), MaxPositions: t.MaxPositions,
+		Theta: valueOr(t.Theta, cmp.Or(otherwise.Theta, 10000)), Types: t.LayerTypes, Sections: otherwise.Sections,
+		HeadDim: valueOr(t.HeadDim, otherwise.HeadDim), Interleaved: family.interleaves() && otherwise.Sections != nil,
 	}
-	switch {
-	case t.HeadDim != nil:
-		out.HeadDim = *t.HeadDim
-	case family.isQwen35():
-		out.HeadDim = 256
-	case t.Heads > 0:
+	if t.HeadDim == nil && out.HeadDim == 0 && t.Heads > 0 {
 		out.HeadDim = t.Hidden / t.Heads
 	}
 	out.Rotary = int(float64(out.HeadDim) * t.partialRotary(family))
@@ -203,14 +209,11 @@ func (t *configText) build(family Family) Text {
 		out.Theta = valueOr(r.Theta, out.Theta)
 		if r.Sections != nil {
 			out.Sections = r.Sections
-			out.Interleaved = valueOr(r.Interleaved, family == Qwen3VL || family.isQwen35())
+			out.Interleaved = valueOr(r.Interleaved, family.interleaves())
 		}
 		if r.kind() == "llama3" {
 			out.Scaling = &r.RopeScaling
 		}
-	}
-	if family == Qwen35 && out.Sections == nil {
-		out.Sections, out.Interleaved = []int{11, 11, 10}, true
 	}
 	if family.isQwen35() {
 		t.configLinear.build(&out)

@@ -16,6 +16,9 @@ func (l *Linear) Channels() int { return 2*l.KeyHeads*l.KeyDim + l.Values() }
 // Values is the width of all value heads.
 func (l *Linear) Values() int { return l.ValueHeads * l.ValueDim }
 
+// interleaves reports whether sections of mrope alternate, instead of following each other.
+func (f Family) interleaves() bool { return f == Qwen3VL || f.isQwen35() }
+
 // isQwen35 reports whether the family is Qwen3.5, with or without a vision tower.
 func (f Family) isQwen35() bool { return f == Qwen35 || f == Qwen35Text }
 
