@@ -81,6 +81,10 @@ func (m *Model) teacher() (*model.Config, error) {
 		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: a teacher must be a model of the policy's family %s with its image token %d, it is %s (critic: %v) with %d",
 			ErrOption, dir, m.cfg.Family, m.cfg.ImageToken, t.Family, t.Critic, t.ImageToken)
 	}
+	if own, its := m.cfg.Text.Vocab, t.Text.Vocab; its < own {
+		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: it has %d rows of embeddings, the policy %d: it could not score all tokens that the policy may write",
+			ErrOption, dir, its, own)
+	}
 	var files [2][]byte
 	for i, of := range []string{m.dir, dir} {
 		if files[i], err = regular.ReadFile(filepath.Join(of, "tokenizer.json")); err != nil {

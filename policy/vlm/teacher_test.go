@@ -69,6 +69,8 @@ func TestOpenAndCheckRefuseTeachers(t *testing.T) {
 	require.NoError(t, err)
 	refused(filepath.Join(dir, "missing"), "ReferencePath: open ")
 	refused(vlmtest.Folder(t, model.Llama, nil), "a teacher must be a model of the policy's family qwen3")
+	refused(vlmtest.Folder(t, model.Qwen3, map[string]any{"vocab_size": 271}),
+		"it has 271 rows of embeddings, the policy 272")
 	require.NoError(t, os.Truncate(filepath.Join(other, "model.safetensors"), 100))
 	refused(other, "model.safetensors")
 	name := filepath.Join(other, "tokenizer.json")

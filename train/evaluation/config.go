@@ -10,6 +10,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/env/dataset"
 	"vagen/internal/field"
 	"vagen/internal/regular"
 	"vagen/internal/safeyaml"
@@ -206,6 +207,15 @@ func (p Parts) Load(path string, overrides []string) (*Plan, error) {
 		return nil, fmt.Errorf("%w: %w", config.ErrConfig, errors.Join(problems...))
 	}
 	return e, nil
+}
+
+// readEnvs reads the list envs, whose entries are in these lines.
+func (e *Plan) readEnvs(path string, lines map[string]int) []error {
+	f, err := dataset.ReadEntries(e.Config.Envs, lines, e.options())
+	if err != nil {
+		return []error{fmt.Errorf("%s: %w", path, err)}
+	}
+	return e.add(path+": ", f)
 }
 
 // check checks the settings other than the entries of envs.

@@ -60,15 +60,6 @@ func (e *Plan) options() dataset.Options {
 	return dataset.Options{Known: e.own.Envs().Names(), Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
 }
 
-// readEnvs reads the list envs, whose entries are in these lines.
-func (e *Plan) readEnvs(path string, lines map[string]int) []error {
-	f, err := dataset.ReadEntries(e.Config.Envs, lines, e.options())
-	if err != nil {
-		return []error{fmt.Errorf("%s: %w", path, err)}
-	}
-	return e.add(path+": ", f)
-}
-
 // add adds a part for each entry of a file.
 func (e *Plan) add(where string, f *dataset.File) (problems []error) {
 	f.BaseSeed += e.Config.Run.BaseSeed
