@@ -274,58 +274,6 @@ func (r *runner) prefill(ctx context.Context) error {
 	})
 }
 
-// leastDecoded is the minimum number of timed decoding steps, and warmDecoded the number of
-// untimed steps before them. The time of a step is the mean of decodedTogether steps from it
-// on, because a program can make so many tokens, which arrive at the same time.
-const (
-	leastDecoded    = 16
-	warmDecoded     = 4
-	decodedTogether = 8
-)
-
-// decode times the tokens of long responses, after an untimed pass for compilation.
-func (r *runner) decode(ctx context.Context) error {
-	const warm = warmDecoded
-	r.Steps = max(r.Steps, leastDecoded)
-	prompts, err := r.prompts()
-	if err != nil {
-		return err
-	}
-	start := time.Now()
-	for pass := range 2 {
-		var at []time.Time
-		var cpu []time.Duration
-		last := -1
-		out, err := r.model.Stream(ctx, prompts, r.sampling(r.Steps+warm+decodedTogether),
-			func(prompt int, _ int32) {
-				if last < 0 || prompt <= last { // the first row of a step
-					at, cpu = append(at, time.Now()), append(cpu, usage.CPUTime())
-					if len(at) == 2 && pass == 0 {
-						r.first = time.Since(start)
-					}
-				}
-				last = prompt
-			})
-		forget(r.model, prompts)
-		if err == nil {
-			err = firstError(out)
-		}
-		if err != nil {
-			return err
-		}
-		r.times = r.times[:0]
-		r.cpu = 0
-		for i := warm; i+decodedTogether < len(at); i++ {
-			r.times = append(r.times, at[i+decodedTogether].Sub(at[i])/decodedTogether)
-			r.cpu += (cpu[i+decodedTogether] - cpu[i]) / decodedTogether
-		}
-	}
-	if len(r.times) == 0 {
-		return fmt.Errorf("every response ended within the first %d tokens: there are no steps to time", warm+decodedTogether)
-	}
-	return nil
-}
-
 func forget(m *vlm.Model, prompts []policy.Prompt) {
 	for _, p := range prompts {
 		m.Forget(p.Conversation)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,20 +15,23 @@ import (
 	"vagen/policy/vlm"
 )
 
+// llama is a small model's shape.
+var llama = vlm.Shape{Family: "llama", Hidden: 16, FF: 24, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8,
+	RopeTheta: 10000, MaxPositions: 512}
+
 // tiny opens a small model, with its own chat template or another one.
 func tiny(t *testing.T, template string) *vlm.Model {
 	t.Helper()
-	return open(t, vlm.Shape{Family: "llama", Hidden: 16, FF: 24, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8,
-		RopeTheta: 10000, MaxPositions: 512}, template)
+	return open(t, llama, template, vlm.Options{Backend: "go"})
 }
 
-func open(t *testing.T, s vlm.Shape, template string) *vlm.Model {
+func open(t *testing.T, s vlm.Shape, template string, o vlm.Options) *vlm.Model {
 	t.Helper()
 	dir := tinymodel.Create(t, s, nil, 1)
 	if template != "" {
 		testkit.Write(t, filepath.Join(dir, "chat_template.jinja"), template)
 	}
-	m, err := vlm.Open(t.Context(), dir, vlm.Options{Backend: "go"})
+	m, err := vlm.Open(t.Context(), dir, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, m.Close()) })
 	return m
@@ -65,6 +69,32 @@ func TestEveryModeReportsWhatItMeasured(t *testing.T) {
 	}
 }
 
+// TestAStepIsATokenOfEveryRow: rows that do not decode together follow each other, each with all of its tokens.
+func TestAStepIsATokenOfEveryRow(t *testing.T) {
+	s, at, cpu := ticks{begun: map[int]bool{}}, time.Time{}, time.Duration(0)
+	for part, rows := range [][]int{{0, 1}, {2}, {3, 4}} {
+		took := time.Duration(part+1) * time.Millisecond
+		at, cpu = at.Add(time.Hour), cpu+time.Hour // its contexts are read
+		for range warmDecoded + decodedTogether + 3 {
+			for _, row := range rows {
+				s.note(row, tick{at, cpu})
+			}
+			at, cpu = at.Add(took), cpu+2*took
+		}
+	}
+	steps, used := s.times()
+	require.Equal(t, []time.Duration{6 * time.Millisecond, 6 * time.Millisecond, 6 * time.Millisecond}, steps)
+	require.Equal(t, 3*12*time.Millisecond, used)
+}
+
+// TestRowsOfSeveralBatchesAreTimedOnce each: a step is not one of a batch.
+func TestRowsOfSeveralBatchesAreTimedOnce(t *testing.T) {
+	m := open(t, llama, "", vlm.Options{Backend: "go", MaxRows: 1})
+	r, err := Run(t.Context(), m, Config{Mode: Decode, Batch: 3, Seq: 120, Steps: 2})
+	require.NoError(t, err)
+	require.Equal(t, leastDecoded, r.Steps)
+}
+
 func TestPromptsHaveTheRequestedLength(t *testing.T) {
 	const thinking = `{%- for m in messages %}` +
 		`{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}` +
@@ -90,7 +120,8 @@ func TestPromptsHaveTheRequestedLength(t *testing.T) {
 func TestLargeGradientsAreTimed(t *testing.T) {
 	m := open(t, vlm.Shape{Family: "qwen3_5_text", Hidden: 32, FF: 48, Layers: 24, Heads: 2, KVHeads: 1, HeadDim: 16,
 		RopeTheta: 10000, MaxPositions: 64,
-		Linear: vlm.LinearShape{KeyHeads: 1, ValueHeads: 2, HeadDim: 8, Kernel: 4, Interval: 4}}, "")
+		Linear: vlm.LinearShape{KeyHeads: 1, ValueHeads: 2, HeadDim: 8, Kernel: 4, Interval: 4}}, "",
+		vlm.Options{Backend: "go"})
 	_, err := Run(t.Context(), m, Config{Mode: Train, Batch: 2, Seq: 64, Steps: 1})
 	require.NoError(t, err)
 }
