@@ -18,8 +18,9 @@ func benchCommand() *cli.Command {
 		Name:  "bench",
 		About: "Time a model's training, prefill, decoding or scoring.",
 		Help: `Every mode uses rows of random tokens of equal length, and first runs one untimed step
-for compilation. Times are medians. Other work on the machine affects the CPU time less
-than the wall time. Memory is the peak of the process, including loading.
+for compilation. Times are medians. In decode a step is a token of every row; parts of
+several devices, or of more rows than a batch has, are timed one after another. Other work
+on the machine affects the CPU time less than the wall time. Memory is the peak of the process, including loading.
 
 "least work" is what a step must do: bytes of weights, caches, gradients and moments, and
 floating-point operations of matrix products, those of masked or repeated products in
@@ -36,12 +37,10 @@ reached in the same run, and "used" the step's share of both.`,
 			f.Float64Var(&c.TopP, "top-p", 0, "of decode: draw from the smallest set with this probability; 0 is all tokens")
 			f.IntVar(&c.Steps, "steps", 5, "timed steps; decode uses at least 16")
 			options := modelFlags(f)
+			recomputeFlag(f, options)
 			return func(ctx context.Context, call *cli.Call) error {
-				if *dir == "" {
-					return cli.Usagef("--model is missing")
-				}
-				if err := c.Check(); err != nil {
-					return cli.Usagef("%w", err)
+				if err := checkBench(*dir, c, call); err != nil {
+					return err
 				}
 				m, err := openModel(ctx, call, *dir, options)
 				if err != nil {
@@ -74,7 +73,36 @@ reached in the same run, and "used" the step's share of both.`,
 	}
 }
 
-// modelFlags declares the flags that set how a model is executed.
+// checkBench refuses what cannot be timed, and flags that have no effect in a mode.
+func checkBench(dir string, c bench.Config, call *cli.Call) error {
+	if dir == "" {
+		return cli.Usagef("--model is missing")
+	}
+	if err := c.Check(); err != nil {
+		return cli.Usagef("%w", err)
+	}
+	why, decoding := "--mode "+string(c.Mode), []string{"rollout-dtype", "tokens-per-call", "draft-tokens"}
+	var err error
+	switch c.Mode {
+	case bench.Train, bench.LogProb:
+		err = call.Idle(why+" generates nothing", append(decoding, "cache-tokens", "share-prefix")...)
+	case bench.Prefill:
+		err = call.Idle(why+" decodes no token", decoding...)
+	}
+	if err == nil && c.Mode != bench.Train {
+		err = call.Idle(why+" has no backward pass", "recompute")
+	}
+	return err
+}
+
+func recomputeFlag(f *flag.FlagSet, o *vlm.Options) {
+	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {
+		o.Recompute = vlm.Recompute(s)
+		return nil
+	})
+}
+
+// modelFlags declares the flags that set how a model generates.
 func modelFlags(f *flag.FlagSet) *vlm.Options {
 	o := &vlm.Options{}
 	f.StringVar(&o.Backend, "backend", "auto", "auto, xla, cuda or go")
@@ -96,10 +124,6 @@ func modelFlags(f *flag.FlagSet) *vlm.Options {
 	f.IntVar(&o.CacheTokens, "cache-tokens", 0, "minimum length of a conversation's KV cache in tokens")
 	f.BoolVar(&o.SharePrefix, "share-prefix", false, "read the tokens with which all conversations begin once")
 	f.IntVar(&o.DraftTokens, "draft-tokens", 0, "tokens that are guessed after the next one on a CPU: 0 to 3")
-	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {
-		o.Recompute = vlm.Recompute(s)
-		return nil
-	})
 	return o
 }
 

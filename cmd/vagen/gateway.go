@@ -101,8 +101,15 @@ func (g *gatewayOptions) check(c *cli.Call) error {
 	if err := g.player.Sampling.Check(); err != nil {
 		return cli.Usagef("--temperature and --top-p: %w", err)
 	}
+	// Agents come when they like; only parts of several devices need rounds.
+	g.player.Continuous = len(g.engines) > 0 || g.vlm.Devices == 1 && !g.vlm.SameBytes
 	if len(g.engines) == 0 {
-		return c.Idle("there is no --engine, the server that it is about", "engine-kind", "engine-key-env", "engine-key-file")
+		err := c.Idle("there is no --engine, the server that it is about", "engine-kind", "engine-key-env",
+			"engine-key-file")
+		if err == nil && g.player.Continuous {
+			err = c.Idle("a model on one device reads the context of every agent by itself", "share-prefix")
+		}
+		return err
 	}
 	var own []string // flags of a model in this process
 	f := flag.NewFlagSet("", flag.ContinueOnError)
@@ -197,8 +204,7 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // policy opens the model or connects to the servers.
 func (g *gatewayOptions) policy(ctx context.Context, c *cli.Call) (shut func() error, err error) {
-	// Agents come when they like; only parts of several devices need rounds.
-	if g.player.Continuous = len(g.engines) > 0 || g.vlm.Devices == 1 && !g.vlm.SameBytes; !g.player.Continuous {
+	if !g.player.Continuous {
 		g.player.Patience = 5 * time.Millisecond
 	}
 	if len(g.engines) == 0 {

@@ -49,10 +49,8 @@ before the prompt.`,
 				case *prompt == "" && len(images) == 0:
 					return cli.Usagef("--prompt is missing")
 				}
-				if s.Thinking.Tokens == 0 {
-					if err := c.Idle("--thinking sets no limit", "think-open", "think-close"); err != nil {
-						return err
-					}
+				if err := idleInGenerate(c, &s); err != nil {
+					return err
 				}
 				s.StopStrings = stops
 				if err := s.Check(); err != nil {
@@ -75,6 +73,16 @@ before the prompt.`,
 			}
 		},
 	}
+}
+
+// idleInGenerate refuses flags that have no effect on one response.
+func idleInGenerate(c *cli.Call, s *policy.Sampling) error {
+	if s.Thinking.Tokens == 0 {
+		if err := c.Idle("--thinking sets no limit", "think-open", "think-close"); err != nil {
+			return err
+		}
+	}
+	return c.Idle("there is one prompt, which shares nothing", "share-prefix")
 }
 
 // userMessage reads the images and adds missing image marks to the text.

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/gomlx/compute/dtypes"
+
 	"vagen/internal/field"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/generate"
@@ -162,10 +164,10 @@ type Options struct {
 	// between programs. The pure-Go backend needs 0 or 1.
 	TokensPerCall int
 	// SharePrefix reads the tokens with which all conversations of a new batch begin, such as a system prompt, once
-	// and copies their keys, values and states. Pictures and what follows them are not shared. Scoring and training
-	// read rows of a micro-batch that have the same tokens and pictures before their first scored token together, as a
-	// prompt that all of them attend to, unless a layer keeps a state. Last bits may differ from those without it; the
-	// same calls give the same bytes.
+	// and copies their keys, values and states, unless Continuous is set, which opens conversations one by one.
+	// Pictures and what follows them are not shared. Scoring and training read rows of a micro-batch that have the same
+	// tokens and pictures before their first scored token together, as a prompt that all of them attend to, unless a
+	// layer keeps a state. Last bits may differ from those without it; the same calls give the same bytes.
 	SharePrefix bool
 	// DraftTokens is the number of tokens, up to 3, that are guessed after the next one of a conversation that decodes
 	// alone, and of which two that decode together have one: those that followed the last tokens before, in the
@@ -237,6 +239,14 @@ func (o *Options) fill() error {
 		return fmt.Errorf("vlm: %w: %w", ErrOption, err)
 	}
 	return nil
+}
+
+// compute is the type of activations.
+func (o *Options) compute() dtypes.DType {
+	if o.BFloat16 {
+		return dtypes.BFloat16
+	}
+	return dtypes.Float32
 }
 
 // pick sets the default, which is the first of the allowed values, and refuses others.
