@@ -16,7 +16,7 @@ const (
 	Gemini    API = "gemini"    // generateContent
 )
 
-// Options define the model and how requests are sent. Defaults returns recommended
+// Options define the model and how requests are sent. DefaultOptions returns recommended
 // values. Every value is used as written.
 type Options struct {
 	API   API

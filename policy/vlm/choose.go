@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/fused"
 )
 
 // AllDevices selects all local devices of an accelerator, at most eight, and one on a CPU.
@@ -35,6 +36,9 @@ var (
 // openDevices opens the model's devices.
 func (m *Model) openDevices(ctx context.Context) error {
 	o := &m.opts
+	if err := fused.CheckVariable(); err != nil {
+		return fmt.Errorf("vlm: %w: %w", ErrOption, err)
+	}
 	opened, err := backend.Open(ctx, backend.Options{
 		Backend: o.Backend, Devices: o.Devices, PreferDevices: o.PreferDevices, Divided: o.SameBytes,
 		Processes: max(1, o.Nodes.Count), PartPerDevice: o.PartPerDevice, Autotune: o.Autotune,

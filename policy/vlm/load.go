@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gomlx/compute/dtypes"
-
 	"vagen/internal/field"
 	"vagen/internal/regular"
 	"vagen/policy"
@@ -24,21 +22,13 @@ import (
 // load puts the weights on the devices.
 func (m *Model) load() error {
 	o := &m.opts
-	compute := dtypes.Float32
-	if o.BFloat16 {
-		compute = dtypes.BFloat16
-	}
 	keep := map[Recompute]net.KeepMode{
 		RecomputeNothing: net.KeepAll, RecomputeAttention: net.KeepMost, RecomputeBlocks: net.KeepInputs,
 	}[o.Recompute]
 	spec := *m.cfg
 	spec.Value = o.Critic == SharedCritic
-	m.net = net.New(net.NewKernels(m.dev, m.cfg, compute, keep, o.SharePrefix), &spec)
-	if err := generate.CheckStates(o.TokensPerCall, m.net); err != nil {
-		return err
-	}
-	programs := generate.Programs{Net: m.net, Packed: o.RolloutDType != RolloutFloat32}
-	if err := generate.CheckDrafts(o.DraftTokens, programs); err != nil {
+	m.net = net.New(net.NewKernels(m.dev, m.cfg, o.compute(), keep, o.SharePrefix), &spec)
+	if err := generate.CheckDraftsOn(m.dev, o.DraftTokens); err != nil {
 		return err
 	}
 	if err := m.checkRolloutDType(); err != nil {

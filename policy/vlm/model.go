@@ -89,7 +89,7 @@ func describe(dir string, o Options) (*Model, error) {
 	if m.text, err = generate.OpenEncoder(dir, cfg, o.Template); err != nil {
 		return nil, err
 	}
-	return m, errors.Join(m.configureAdapters(), m.checkCriticConfig())
+	return m, errors.Join(m.configureAdapters(), m.checkCriticConfig(), m.checkPasses())
 }
 
 var errZero = unmade.Error("vlm.Model", "Open")

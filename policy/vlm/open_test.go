@@ -196,6 +196,27 @@ func TestDraftTokensAreChecked(t *testing.T) {
 	hybrid := vlmtest.Folder(t, model.Qwen35Text, nil)
 	_, err = Open(t.Context(), hybrid, Options{Backend: backend.Go, DraftTokens: 3})
 	require.ErrorContains(t, err, "DraftTokens is 3, must be 0 for a model whose layers keep a state")
+	for want, o := range map[string]Options{ // no device is needed to know
+		"must be 0 for a model of this family, or with adapters": {LoRA: &LoRA{Rank: 2, Alpha: 4}},
+		"must be 0 with activations in BFloat16":                 {BFloat16: true},
+	} {
+		o.DraftTokens = 1
+		_, err = Check(t.Context(), dir, o)
+		testkit.Error(t, err, ErrOption, "DraftTokens is 1, "+want)
+	}
+	_, err = Check(t.Context(), dir, Options{LoRA: &LoRA{Rank: 2, Alpha: 4}, DraftTokens: 1, RolloutDType: RolloutInt8})
+	require.NoError(t, err)
+	_, err = Check(t.Context(), hybrid, Options{DraftTokens: 1})
+	testkit.Error(t, err, ErrOption, "keep a state")
+	_, err = Check(t.Context(), hybrid, Options{TokensPerCall: 2})
+	testkit.Error(t, err, ErrOption, "keep a state")
+}
+
+// TestTheVariableOfKernelsIsChecked: off does not disable them.
+func TestTheVariableOfKernelsIsChecked(t *testing.T) {
+	t.Setenv(fused.Variable, "off")
+	_, err := Open(t.Context(), vlmtest.Folder(t, model.Qwen2, nil), Options{Backend: backend.Go})
+	testkit.Error(t, err, ErrOption, `$VAGEN_KERNELS is "off", must be 0, or 1 or empty`)
 }
 
 func TestTokensPerCallAreChecked(t *testing.T) {

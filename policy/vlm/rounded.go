@@ -6,6 +6,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 
 	"vagen/policy/vlm/internal/fused"
+	"vagen/policy/vlm/internal/generate"
 )
 
 // RolloutDType is a type of weights in decoding.
@@ -34,4 +35,13 @@ func (m *Model) checkRolloutDType() error {
 			"rollout_dtype", t, "backend", m.dev.Name())
 	}
 	return nil
+}
+
+// checkPasses refuses passes of several tokens that the model cannot make.
+func (m *Model) checkPasses() error {
+	o := &m.opts
+	if err := generate.CheckStates(o.TokensPerCall, m.cfg); err != nil {
+		return err
+	}
+	return generate.CheckDrafts(o.DraftTokens, m.cfg, o.compute(), o.RolloutDType != RolloutFloat32)
 }

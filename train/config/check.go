@@ -35,6 +35,7 @@ func (c *Config) problems(r Registries) []error {
 		v.playing(c, r)
 		v.engine(c)
 		v.rounded(c)
+		v.drafts(c)
 		v.queue(c)
 		v.continuous(c)
 	}

@@ -135,6 +135,22 @@ func (v *validator) rounded(c *Config) {
 	}
 }
 
+// drafts refuses drafts where there are no kernels for them.
+func (v *validator) drafts(c *Config) {
+	m := &c.Model
+	if m.DraftTokens <= 0 || c.UsesEngine() {
+		return
+	}
+	if m.Backend == "cuda" || m.Backend == "go" {
+		v.Say("{model.draft_tokens} is %d, must be 0 with {model.backend} %s, which has no kernels for it",
+			m.DraftTokens, m.Backend)
+	}
+	if m.BFloat16 {
+		v.Say("{model.draft_tokens} is %d, must be 0 with {model.bfloat16}: its kernels compute in float32",
+			m.DraftTokens)
+	}
+}
+
 // lossOptions are the settings of the policy loss.
 func (a *ActorConfig) lossOptions() loss.Options {
 	o := loss.Options{

@@ -94,6 +94,7 @@ func keyOf(err error, otherwise string) string {
 		"ReferencePath": "actor_rollout_ref.ref.model.path", "LoRA": "actor_rollout_ref.model.target_modules",
 		"Freeze": "actor_rollout_ref.actor.freeze_vision_tower", "CriticPath": "critic.model.path",
 		"TokensPerCall": "model.tokens_per_call", "DraftTokens": "model.draft_tokens",
+		"RolloutDType": "model.rollout_dtype", "Continuous": "run.continuous",
 	} {
 		if strings.Contains(err.Error(), vlm.ErrOption.Error()+": "+option) {
 			return key

@@ -101,6 +101,14 @@ func WholeRows(m, n, k int) bool {
 // than it saves.
 const ScoreRows = 64
 
+// CheckVariable refuses values of Variable that mean nothing.
+func CheckVariable() error {
+	if v := os.Getenv(Variable); v != "" && v != "0" && v != "1" {
+		return fmt.Errorf("$%s is %q, must be 0, or 1 or empty for kernels", Variable, v)
+	}
+	return nil
+}
+
 // Able reports whether this build and this processor can run the functions and
 // they are not disabled.
 func Able() bool { return os.Getenv(Variable) != "0" && able() }

@@ -44,25 +44,37 @@ func CheckDraftTokens(n int) error {
 	return nil
 }
 
-// CheckDrafts refuses drafts where a pass of several positions may have other bits than one position, or where it cannot
-// be cut back.
-func CheckDrafts(tokens int, n Programs) error {
-	refuse := func(why string) error {
-		return fmt.Errorf("vlm: %w: DraftTokens is %d, must be 0 %s", backend.ErrOption, tokens, why)
+// refuseDrafts is the error of drafts that are not possible.
+func refuseDrafts(tokens int, why string) error {
+	return fmt.Errorf("vlm: %w: DraftTokens is %d, must be 0 %s", backend.ErrOption, tokens, why)
+}
+
+// CheckDrafts refuses drafts for a model with which a pass of several positions may have other bits than one position,
+// or cannot be cut back. Weights that are packed have their adapters merged.
+func CheckDrafts(tokens int, c *model.Config, compute dtypes.DType, packed bool) error {
+	one := *c
+	if packed {
+		one.LoRA = nil
 	}
 	without := func(l model.Layer) bool { return !model.HasStepKernel(l) }
 	switch {
 	case tokens == 0:
-	case len(n.states()) > 0:
-		return refuse("for a model whose layers keep a state, which cannot be cut back")
-	case n.Dev.PureGo() || n.Dev.Accelerator() || !fused.Registered():
-		return refuse(fmt.Sprintf("on %s without the kernels for a CPU, which give a token the same bits beside others",
-			n.Dev.Name()))
-	case slices.ContainsFunc(n.merged().Layers, without):
-		return refuse("for a model of this family, or with adapters that are not merged into rounded weights " +
-			"(RolloutDType): there is no kernel for its layers")
-	case n.Compute != dtypes.Float32:
-		return refuse(fmt.Sprintf("with activations in %s: the kernels compute in float32", n.Compute))
+	case c.Text.Linear != nil:
+		return refuseDrafts(tokens, "for a model whose layers keep a state, which cannot be cut back")
+	case slices.ContainsFunc(one.Layers(compute), without):
+		return refuseDrafts(tokens, "for a model of this family, or with adapters that are not merged into rounded "+
+			"weights (RolloutDType): there is no kernel for its layers")
+	case compute != dtypes.Float32:
+		return refuseDrafts(tokens, fmt.Sprintf("with activations in %s: the kernels compute in float32", compute))
+	}
+	return nil
+}
+
+// CheckDraftsOn refuses drafts on a device without kernels.
+func CheckDraftsOn(d *device.Device, tokens int) error {
+	if tokens > 0 && (d.PureGo() || d.Accelerator() || !fused.Registered()) {
+		return refuseDrafts(tokens, fmt.Sprintf(
+			"on %s without the kernels for a CPU, which give a token the same bits beside others", d.Name()))
 	}
 	return nil
 }

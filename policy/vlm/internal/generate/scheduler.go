@@ -71,9 +71,9 @@ func stepCost(d *device.Device) int {
 // maxTokensPerCall is the largest TokensPerCall, a multiple of all others.
 const maxTokensPerCall = 8
 
-// CheckStates refuses several tokens per program where the cache has states.
-func CheckStates(tokensPerCall int, n *net.Net) error {
-	if tokensPerCall > 1 && len(Programs{Net: n}.states()) > 0 {
+// CheckStates refuses several tokens per program for a model whose cache has states.
+func CheckStates(tokensPerCall int, c *model.Config) error {
+	if tokensPerCall > 1 && c.Text.Linear != nil {
 		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 for a model whose layers keep a state",
 			backend.ErrOption, tokensPerCall)
 	}
