@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"vagen/policy/loss"
 )
@@ -17,6 +18,26 @@ type Rows struct {
 
 // Len returns the number of rows.
 func (r *Rows) Len() int { return max(0, len(r.Offsets)-1) }
+
+// Check returns an error unless every token is in a row, and Images is nil or has an entry for each row.
+func (r *Rows) Check() error {
+	if r == nil {
+		return errors.New("policy: the rows are nil")
+	}
+	n := len(r.Tokens)
+	if len(r.Offsets) == 0 || r.Offsets[0] != 0 || r.Offsets[r.Len()] != n {
+		return fmt.Errorf("policy: row offsets must go from 0 to the number of tokens, %d", n)
+	}
+	for i := range r.Len() {
+		if r.Offsets[i+1] < r.Offsets[i] {
+			return fmt.Errorf("policy: row %d: offset %d after %d, must not decrease", i, r.Offsets[i+1], r.Offsets[i])
+		}
+	}
+	if r.Images != nil && len(r.Images) != r.Len() {
+		return fmt.Errorf("policy: images for %d rows, but there are %d rows", len(r.Images), r.Len())
+	}
+	return nil
+}
 
 // ScoreRequest selects the numbers that Score computes.
 type ScoreRequest struct {

@@ -77,11 +77,11 @@ func logProb(x float64) bool { return x <= 1e-3 && x >= -math.MaxFloat32 }
 // Rows are sent concurrently, and again as responses are if a server fails. If a row fails on every attempt, the call
 // does.
 func (f *Fleet) Score(ctx context.Context, rows *policy.Rows, want []bool, top int) (*policy.Scores, error) {
-	switch {
-	case f.ctx == nil:
+	if f.ctx == nil {
 		return nil, errFleet
-	case rows == nil:
-		return nil, fmt.Errorf("engine: score: %w: the rows are nil", ErrOption)
+	}
+	if err := rows.Check(); err != nil {
+		return nil, fmt.Errorf("engine: score: %w: %w", ErrOption, err)
 	}
 	n := len(rows.Tokens)
 	if len(want) != n || top < 0 {

@@ -98,6 +98,8 @@ func TestScoresThatCannotBeUsedAreErrors(t *testing.T) {
 		want := []bool{false, true, true}
 		_, err := f.Score(t.Context(), rows, want[:2], 1)
 		testkit.Error(t, err, ErrOption, "2 marks for 3 tokens")
+		_, err = f.Score(t.Context(), &policy.Rows{Offsets: []int{0, 4}, Tokens: rows.Tokens}, want, 1)
+		testkit.Error(t, err, ErrOption, "row offsets must go from 0 to the number of tokens, 3")
 		all[0].MaxTop = 2
 		_, err = f.Score(t.Context(), rows, want, 5)
 		testkit.Error(t, err, ErrRefused, "row 0: ")

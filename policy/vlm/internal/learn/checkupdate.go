@@ -15,8 +15,8 @@ func CheckUpdate(b *policy.Batch, o *policy.Objective, critic bool) error {
 	if err := net.CheckTemperature(o.Temperature); err != nil {
 		return fmt.Errorf("vlm: update: %w", err)
 	}
-	if err := net.CheckRows(&b.Rows, len(b.Tokens)); err != nil {
-		return err
+	if err := b.Rows.Check(); err != nil {
+		return fmt.Errorf("vlm: update: %w", err)
 	}
 	if err := checkColumns(b, o, critic); err != nil {
 		return err

@@ -84,8 +84,11 @@ func (k *Packer) Packs(rows *policy.Rows, want []bool) ([]*Pack, error) {
 }
 
 func (k *Packer) batch(rows *policy.Rows, want []bool) (b *batch, err error) {
-	if err := CheckRows(rows, len(want)); err != nil {
-		return nil, err
+	if len(want) != len(rows.Tokens) {
+		return nil, fmt.Errorf("vlm: the mask of tokens to score has %d entries for %d tokens", len(want), len(rows.Tokens))
+	}
+	if err := rows.Check(); err != nil {
+		return nil, fmt.Errorf("vlm: %w", err)
 	}
 	b = &batch{Packer: k, rows: rows, want: want}
 	for i := range rows.Len() {
@@ -240,25 +243,6 @@ func (k *Packer) work(sets ...*binSet) float64 {
 		sum += float64(bins*s.length) * k.Cfg.Work(s.length)
 	}
 	return sum
-}
-
-func CheckRows(rows *policy.Rows, want int) error {
-	n := len(rows.Tokens)
-	if want != n {
-		return fmt.Errorf("vlm: the mask of tokens to score has %d entries for %d tokens", want, n)
-	}
-	if len(rows.Offsets) == 0 || rows.Offsets[0] != 0 || rows.Offsets[rows.Len()] != n {
-		return fmt.Errorf("vlm: row offsets must go from 0 to the number of tokens, %d", n)
-	}
-	for i := range rows.Len() {
-		if rows.Offsets[i+1] < rows.Offsets[i] {
-			return fmt.Errorf("vlm: row %d: offset %d after %d, must not decrease", i, rows.Offsets[i+1], rows.Offsets[i])
-		}
-	}
-	if rows.Images != nil && len(rows.Images) != rows.Len() {
-		return fmt.Errorf("vlm: images for %d rows, but there are %d rows", len(rows.Images), rows.Len())
-	}
-	return nil
 }
 
 // fill builds a pack of size bins from the rows of some bins.
