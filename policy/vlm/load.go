@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"vagen/internal/field"
 	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -124,25 +123,7 @@ func (m *Model) checkCriticConfig() error {
 			return fmt.Errorf("vlm: %w: CriticPath: %w", ErrOption, err)
 		}
 	}
-	var bad field.Checks
-	for _, f := range []struct {
-		name     string
-		its, own any
-	}{
-		{"model_type", c.Family, m.cfg.Family}, {"vision_config", c.Vision, m.cfg.Vision},
-		{"num_attention_heads", c.Text.Heads, m.cfg.Text.Heads}, {"head_dim", c.Text.HeadDim, m.cfg.Text.HeadDim},
-		{"rms_norm_eps", c.Text.Eps, m.cfg.Text.Eps}, {"rope_theta", c.Text.Theta, m.cfg.Text.Theta},
-		{"rope_scaling", c.Text.Scaling, m.cfg.Text.Scaling}, {"mrope_section", c.Text.Sections, m.cfg.Text.Sections},
-		{"mrope_interleaved", c.Text.Interleaved, m.cfg.Text.Interleaved},
-		{"partial_rotary_factor, in features,", c.Text.Rotary, m.cfg.Text.Rotary},
-		{"linear_attention", c.Text.Linear, m.cfg.Text.Linear}, {"rescale_factor", c.Rescale, m.cfg.Rescale},
-		{"image_mean", c.NormMean, m.cfg.NormMean}, {"image_std", c.NormStd, m.cfg.NormStd},
-	} {
-		if its, own := fmt.Sprintf("%+v", f.its), fmt.Sprintf("%+v", f.own); its != own {
-			bad.Say("%s is %s, must be the policy's, %s", f.name, its, own)
-		}
-	}
-	if err := bad.Err(); err != nil {
+	if err := c.ComputesLike(m.cfg); err != nil {
 		return fmt.Errorf("vlm: %w: CriticPath %s: %w", ErrOption, dir, err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -225,4 +226,28 @@ func (v *configVision) check(bad *field.Checks, family Family, c *Config) {
 			addf("%d deepstack levels for %d decoder layers", len(x.Deepstack), c.Text.Layers)
 		}
 	}
+}
+
+// ComputesLike lists the settings with which the policy's programs would compute other numbers from a model's weights and
+// pictures than its own. Other differences change the shapes of weights.
+func (c *Config) ComputesLike(policy *Config) error {
+	var bad field.Checks
+	for _, f := range []struct {
+		name     string
+		its, own any
+	}{
+		{"model_type", c.Family, policy.Family}, {"vision_config", c.Vision, policy.Vision},
+		{"num_attention_heads", c.Text.Heads, policy.Text.Heads}, {"head_dim", c.Text.HeadDim, policy.Text.HeadDim},
+		{"rms_norm_eps", c.Text.Eps, policy.Text.Eps}, {"rope_theta", c.Text.Theta, policy.Text.Theta},
+		{"rope_scaling", c.Text.Scaling, policy.Text.Scaling}, {"mrope_section", c.Text.Sections, policy.Text.Sections},
+		{"mrope_interleaved", c.Text.Interleaved, policy.Text.Interleaved},
+		{"partial_rotary_factor, in features,", c.Text.Rotary, policy.Text.Rotary},
+		{"linear_attention", c.Text.Linear, policy.Text.Linear}, {"rescale_factor", c.Rescale, policy.Rescale},
+		{"image_mean", c.NormMean, policy.NormMean}, {"image_std", c.NormStd, policy.NormStd},
+	} {
+		if its, own := fmt.Sprintf("%+v", f.its), fmt.Sprintf("%+v", f.own); its != own {
+			bad.Say("%s is %s, must be the policy's, %s", f.name, its, own)
+		}
+	}
+	return bad.Err()
 }

@@ -106,6 +106,15 @@ func (c *Config) CacheBytes(slots int, compute dtypes.DType) (sum int64) {
 	return sum
 }
 
+// CompilerBytes is the memory that XLA's compiler needs for programs which train the layers, beyond that of blocks: those
+// of delta nets have many operations. It was measured on a CPU with two cores.
+func (c *Config) CompilerBytes() int64 {
+	if c.Text.Linear == nil {
+		return 0
+	}
+	return 120_000_000
+}
+
 // Work estimates the multiplications of all layers for a token of a row of this length.
 func (c *Config) Work(length int) (sum float64) {
 	for _, l := range c.Layers(dtypes.Float32) {

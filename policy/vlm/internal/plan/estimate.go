@@ -134,7 +134,7 @@ type Setup struct {
 type Set struct {
 	Net     *net.Net
 	Held    int64                              // on the devices now
-	Parked  int64                              // in host memory between calls
+	OnHost  int64                              // in host memory between calls
 	Moments func(trained, largest int64) int64 // see learner.momentBytes; nil for weights that are not trained
 }
 
@@ -145,7 +145,6 @@ const (
 	compilerForward  = 104_000_000
 	compilerStart    = 65_000_000 // of these, what the first compilation takes
 	compilerTraining = 130_000_000
-	compilerDelta    = 120_000_000 // more for training delta nets, whose programs have many operations
 	pureGoRuntime    = 8_000_000
 	// maxGaps limits the gaps between arrays below 32 MB, which are about a third of the
 	// activations, on each device: devices allocate at the same time, in different parts of the
@@ -166,7 +165,7 @@ func (s *Setup) Memory(w Workload) Memory {
 	for _, set := range s.Sets {
 		p.Weights += set.Held
 		if w.Score || w.Train && set.Moments != nil {
-			p.Weights += set.Parked
+			p.Weights += set.OnHost
 		}
 	}
 	if w.Generate || w.Snapshots > 0 {
@@ -206,10 +205,7 @@ func (s *Setup) Memory(w Workload) Memory {
 		}
 		p.Program += forward
 		if w.Train {
-			p.Training = compilerTraining - forward + s.plannedGaps(p.Activations)
-		}
-		if w.Train && s.Net.Cfg.Text.Linear != nil {
-			p.Training += compilerDelta
+			p.Training = compilerTraining - forward + s.plannedGaps(p.Activations) + s.Net.Cfg.CompilerBytes()
 		}
 	}
 	return p

@@ -12,16 +12,10 @@ import (
 
 // Write stores weights under the names that the family's released files have.
 func Write(dir string, cfg *model.Config, dtype safetensors.DType, from Source) error {
-	named := func(part model.Stored) string {
-		if cfg.Family == model.Qwen25VL {
-			return cfg.OtherName(part.Name)
-		}
-		return part.Name
-	}
 	var list []safetensors.Tensor
 	groups := cfg.Groups().All()
 	for _, part := range model.EachPart(groups) {
-		list = append(list, safetensors.Tensor{Name: named(part), DType: dtype, Shape: part.Dims})
+		list = append(list, safetensors.Tensor{Name: cfg.ReleasedName(part.Name), DType: dtype, Shape: part.Dims})
 	}
 	w, err := safetensors.CreateSharded(dir, list, nil, safetensors.DefaultShardBytes)
 	if err != nil {
@@ -33,7 +27,7 @@ func Write(dir string, cfg *model.Config, dtype safetensors.DType, from Source) 
 		if err := from(p, part, x); err != nil {
 			return err
 		}
-		if err := w.Float32(named(part), x); err != nil {
+		if err := w.Float32(cfg.ReleasedName(part.Name), x); err != nil {
 			return err
 		}
 	}
