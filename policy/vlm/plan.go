@@ -58,7 +58,7 @@ func (m *Model) planSetup() *plan.Setup {
 			set.Moments = l.MomentBytes
 		}
 		if l != m.sets.Actor {
-			set.Parked = l.ParkedBytes()
+			set.OnHost = l.HostBytes()
 		}
 		s.Sets = append(s.Sets, set)
 	}

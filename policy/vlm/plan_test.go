@@ -335,16 +335,16 @@ func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
 	}
 }
 
-// TestPlansCountParkedWeights: those of reference and critic are on every device while it scores.
-func TestPlansCountParkedWeights(t *testing.T) {
+// TestPlansCountOffloadedWeights: those of reference and critic are on every device while it scores.
+func TestPlansCountOffloadedWeights(t *testing.T) {
 	for _, devices := range []int{1, 4} {
 		m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true, Devices: devices,
 			OffloadReference: true,
 			OffloadCritic:    true, OffloadMoments: true, OffloadCriticMoments: true})
 		scoring := planOf(t, m, Workload{Score: true, Rows: 4, Tokens: 32})
 		playing := planOf(t, m, Workload{Generate: true, Rows: 4, Tokens: 32})
-		parked := m.sets.Ref.ParkedBytes() + m.sets.Critic.ParkedBytes()
-		require.Equal(t, int64(devices)*parked, scoring.Weights-playing.Weights)
+		onHost := m.sets.Ref.HostBytes() + m.sets.Critic.HostBytes()
+		require.Equal(t, int64(devices)*onHost, scoring.Weights-playing.Weights)
 	}
 }
 

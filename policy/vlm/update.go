@@ -37,12 +37,12 @@ func (m *Model) CheckScore(what policy.ScoreRequest) error {
 // error nothing of the batch has been added, unless it says that gradients could not be summed: then
 // those of earlier calls are lost, too. If the device fails for a separate critic, the policy's gradients stay added.
 func (m *Model) Accumulate(ctx context.Context, b *policy.Batch, o policy.Objective) (policy.Stats, error) {
-	return m.learn(ctx, &learn.Call{Batch: b, Objective: o, Accumulate: true})
+	return m.learn(ctx, &learn.LearnCall{Batch: b, Objective: o, Accumulate: true})
 }
 
 // Step implements policy.Learner. It ends all conversations, because their caches were computed with the old weights.
 func (m *Model) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, error) {
-	return m.learn(ctx, &learn.Call{Optimizer: opt, Step: true})
+	return m.learn(ctx, &learn.LearnCall{Optimizer: opt, Step: true})
 }
 
 // Update implements policy.Learner. It ends all conversations, because their caches were
@@ -52,10 +52,10 @@ func (m *Model) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, e
 func (m *Model) Update(
 	ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
 ) (policy.Stats, error) {
-	return m.learn(ctx, &learn.Call{Batch: b, Objective: o, Optimizer: opt, Accumulate: true, Step: true})
+	return m.learn(ctx, &learn.LearnCall{Batch: b, Objective: o, Optimizer: opt, Accumulate: true, Step: true})
 }
 
-func (m *Model) learn(ctx context.Context, c *learn.Call) (policy.Stats, error) {
+func (m *Model) learn(ctx context.Context, c *learn.LearnCall) (policy.Stats, error) {
 	unlock, err := m.lock()
 	if err != nil {
 		return policy.Stats{}, err

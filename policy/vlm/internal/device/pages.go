@@ -19,10 +19,10 @@ func (a *Array) hostAddress() unsafe.Pointer {
 	return reflect.ValueOf(flat).UnsafePointer()
 }
 
-// span is an address range of the process.
-type span struct{ from, to uintptr }
+// addressRange is an address range of the process.
+type addressRange struct{ from, to uintptr }
 
-// maxGap is the largest gap between two arrays in one span. It covers the
+// maxGap is the largest gap between two arrays in one addressRange. It covers the
 // allocator's headers and small arrays between them.
 const maxGap = 64 << 10
 
@@ -30,19 +30,19 @@ const maxGap = 64 << 10
 // model's weights from small pages takes up to a fifth longer because of address
 // translation. If the system does not support it, nothing changes.
 func HugePages(arrays []*Array) {
-	var spans []span
+	var ranges []addressRange
 	for _, a := range arrays {
 		if p := uintptr(a.hostAddress()); p != 0 {
-			spans = append(spans, span{p, p + uintptr(a.Bytes())})
+			ranges = append(ranges, addressRange{p, p + uintptr(a.Bytes())})
 		}
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	for len(spans) > 0 {
-		s, n := spans[0], 1
-		for ; n < len(spans) && spans[n].from <= s.to+maxGap; n++ {
-			s.to = max(s.to, spans[n].to)
+	slices.SortFunc(ranges, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
+	for len(ranges) > 0 {
+		s, n := ranges[0], 1
+		for ; n < len(ranges) && ranges[n].from <= s.to+maxGap; n++ {
+			s.to = max(s.to, ranges[n].to)
 		}
 		hugePages(s)
-		spans = spans[n:]
+		ranges = ranges[n:]
 	}
 }

@@ -12,7 +12,7 @@ const (
 	adviseCollapse = 25
 )
 
-func hugePages(s span) {
+func hugePages(s addressRange) {
 	for at := (s.from + hugePage - 1) &^ (hugePage - 1); at+hugePage <= s.to; at += hugePage {
 		for _, advice := range []uintptr{adviseHuge, adviseCollapse} {
 			// It is advice: after an error the page stays as it is.

@@ -2,4 +2,4 @@
 
 package device
 
-func hugePages(span) {}
+func hugePages(addressRange) {}

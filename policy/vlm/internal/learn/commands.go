@@ -31,7 +31,7 @@ type command struct {
 }
 
 type updateOrder struct {
-	Call  Call         // without Batch, with the sentLoss of its loss
+	Call  LearnCall    // without Batch, with the sentLoss of its loss
 	Batch policy.Batch // without rows
 }
 
@@ -80,7 +80,7 @@ func (s *Sets) send(ctx context.Context, o *command, rows *policy.Rows) error {
 }
 
 // sendLearning sends a call of Learn to the other ranks.
-func (s *Sets) sendLearning(ctx context.Context, c *Call) error {
+func (s *Sets) sendLearning(ctx context.Context, c *LearnCall) error {
 	if s.Ranks > 1 && s.Peers == nil {
 		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the ranks are not connected: call Connect first",
 			backend.ErrOption, s.Ranks)

@@ -22,7 +22,7 @@ type foreignLoss struct{ loss.Policy }
 func TestLossesTravel(t *testing.T) {
 	travel := func(l loss.Policy) loss.Policy {
 		var raw bytes.Buffer
-		sent := &updateOrder{Call: Call{Objective: policy.Objective{Policy: sentLoss(l)}}}
+		sent := &updateOrder{Call: LearnCall{Objective: policy.Objective{Policy: sentLoss(l)}}}
 		require.NoError(t, gob.NewEncoder(&raw).Encode(&command{Update: sent}), "%T", l)
 		var got command
 		require.NoError(t, gob.NewDecoder(&raw).Decode(&got), "%T", l)

@@ -18,7 +18,7 @@ import (
 // Offload moves the learner's weights to host memory, if they belong there between calls.
 func (l *Learner) Offload(weights bool, homes func([]*model.Group) weights.Placement) error {
 	l.offloadWeights, l.home = weights, homes(l.Weights.Groups)
-	return l.Park()
+	return l.MoveToHost()
 }
 
 // newMoments returns the moments of the learner's trained weights, in host memory or on the
@@ -34,36 +34,36 @@ func (l *Learner) newMoments(from weights.Source) (*weights.Tensors, error) {
 // OnDevices calls f while the learner's weights are on the devices. changes says that f replaces
 // them.
 func (l *Learner) OnDevices(changes bool, f func() error) error {
-	err := l.Unpark()
+	err := l.MoveToDevices()
 	if err != nil {
-		return errors.Join(err, l.Park())
+		return errors.Join(err, l.MoveToHost())
 	}
 	err = f()
 	if changes {
-		l.Weights.Parked = nil
+		l.Weights.OnHost = nil
 	}
-	return errors.Join(err, l.Park())
+	return errors.Join(err, l.MoveToHost())
 }
 
-// Park moves the weights that belong to the learner to host memory, if that is where they
+// MoveToHost moves the weights that belong to the learner to host memory, if that is where they
 // are between calls.
-func (l *Learner) Park() error {
+func (l *Learner) MoveToHost() error {
 	if !l.offloadWeights {
 		return nil
 	}
-	if l.Weights.Parked == nil {
-		parked := make([][][]float32, len(l.Weights.Groups))
+	if l.Weights.OnHost == nil {
+		onHost := make([][][]float32, len(l.Weights.Groups))
 		err := l.eachOwn(0, func(group, i int, p model.Param) (err error) {
-			if parked[group] == nil {
-				parked[group] = make([][]float32, len(l.Weights.Groups[group].Params))
+			if onHost[group] == nil {
+				onHost[group] = make([][]float32, len(l.Weights.Groups[group].Params))
 			}
-			parked[group][i], err = l.Weights.Read(group, i, make([]float32, p.Size()))
+			onHost[group][i], err = l.Weights.Read(group, i, make([]float32, p.Size()))
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		l.Weights.Parked = parked
+		l.Weights.OnHost = onHost
 	}
 	for k := range l.copies() {
 		r := l.Replicas[k]
@@ -87,9 +87,9 @@ func (l *Learner) copies() int {
 	return len(l.Replicas)
 }
 
-// Unpark copies parked weights to the devices.
-func (l *Learner) Unpark() error {
-	if l.Weights.Parked == nil {
+// MoveToDevices copies weights from host memory to the devices.
+func (l *Learner) MoveToDevices() error {
+	if l.Weights.OnHost == nil {
 		return nil
 	}
 	return net.Each(l.copies(), func(k int) error {
@@ -99,7 +99,7 @@ func (l *Learner) Unpark() error {
 		}
 		return l.eachOwn(k, func(group, i int, p model.Param) (err error) {
 			if r.Weights.Arrays[group][i] == nil {
-				r.Weights.Arrays[group][i], err = device.Put(at(group, i), l.Weights.Parked[group][i], p.Dims...)
+				r.Weights.Arrays[group][i], err = device.Put(at(group, i), l.Weights.OnHost[group][i], p.Dims...)
 			}
 			return err
 		})
@@ -107,7 +107,7 @@ func (l *Learner) Unpark() error {
 }
 
 // eachOwn visits the parameters whose arrays on a device belong to the learner, on the first device too: the zeros of
-// a reference's adapters are not the learner's there, and are not parked.
+// a reference's adapters are not the learner's there, and stay on the devices.
 func (l *Learner) eachOwn(device int, visit func(group, i int, p model.Param) error) error {
 	w := l.Replicas[device].Weights
 	for gi, g := range w.Groups {
@@ -123,12 +123,12 @@ func (l *Learner) eachOwn(device int, visit func(group, i int, p model.Param) er
 	return nil
 }
 
-// ParkedBytes is the size of parked weights. Their copies in host memory are part of the Go heap.
-func (l *Learner) ParkedBytes() (sum int64) {
+// HostBytes is the size of the weights in host memory, which are part of the Go heap.
+func (l *Learner) HostBytes() (sum int64) {
 	if l == nil {
 		return 0
 	}
-	for _, group := range l.Weights.Parked {
+	for _, group := range l.Weights.OnHost {
 		for _, x := range group {
 			sum += 4 * int64(len(x))
 		}

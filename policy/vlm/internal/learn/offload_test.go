@@ -67,6 +67,6 @@ func TestOffloadingFreesTheDevices(t *testing.T) {
 				require.Equal(t, m.Sets.Actor.Weights.Bytes(), bytes, "device %d of %d: weights of the policy", i, devices)
 			}
 		}
-		require.Equal(t, int64(4*sizeOf(m.Sets.Actor)), m.Sets.Ref.ParkedBytes())
+		require.Equal(t, int64(4*sizeOf(m.Sets.Actor)), m.Sets.Ref.HostBytes())
 	}
 }

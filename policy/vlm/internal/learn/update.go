@@ -206,8 +206,8 @@ func (s *Sets) scoreWith(
 	return x, nil
 }
 
-// Call is a call of Accumulate, Step or Update, which is both: see policy.Learner.
-type Call struct {
+// LearnCall is a call of Accumulate, Step or Update, which is both: see policy.Learner.
+type LearnCall struct {
 	Batch            *policy.Batch
 	Objective        policy.Objective
 	Optimizer        policy.Optimizer
@@ -215,7 +215,7 @@ type Call struct {
 }
 
 // check checks a call before anything is computed.
-func (c *Call) check(critic string) error {
+func (c *LearnCall) check(critic string) error {
 	if c.Accumulate {
 		if c.Objective.CriticOnly && critic != SeparateCritic {
 			return fmt.Errorf("vlm: update: %w: CriticOnly needs a separate critic, but Critic is %q", backend.ErrOption, critic)
@@ -231,7 +231,7 @@ func (c *Call) check(critic string) error {
 }
 
 // Learn makes a call on all ranks.
-func (s *Sets) Learn(ctx context.Context, c *Call) (policy.Stats, error) {
+func (s *Sets) Learn(ctx context.Context, c *LearnCall) (policy.Stats, error) {
 	if err := c.check(s.CriticOptions.Kind); err != nil {
 		return policy.Stats{}, err
 	}
@@ -246,7 +246,7 @@ func (s *Sets) Learn(ctx context.Context, c *Call) (policy.Stats, error) {
 }
 
 // checkChosen checks the tokens that the loss of a call compares.
-func (s *Sets) checkChosen(c *Call) error {
+func (s *Sets) checkChosen(c *LearnCall) error {
 	size, k, b := s.Net.Cfg.Text.Vocab, c.Objective.Compares(c.Batch), c.Batch
 	switch {
 	case !c.Accumulate || k == 0:
@@ -265,7 +265,7 @@ func (s *Sets) checkChosen(c *Call) error {
 }
 
 // learn is Learn on this rank.
-func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err error) {
+func (s *Sets) learn(ctx context.Context, c *LearnCall) (stats policy.Stats, err error) {
 	s.Prepare(c.Batch)
 	if c.Accumulate {
 		stats.Tokens = len(c.Batch.Tokens)
@@ -300,7 +300,7 @@ func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err erro
 // learnWith makes a call for one set of weights, and adds what it reports to stats. It takes a step if there are
 // gradients.
 func (s *Sets) learnWith(
-	ctx context.Context, l *Learner, h *model.Head, c *Call, rate float64, stats *policy.Stats,
+	ctx context.Context, l *Learner, h *model.Head, c *LearnCall, rate float64, stats *policy.Stats,
 ) (norm float64, stepped bool, err error) {
 	start, fetched, waited, sent := time.Now(), l.Net.Fetching.Load(), l.Peers.Waited(), l.Peers.Sent()
 	if c.Accumulate {

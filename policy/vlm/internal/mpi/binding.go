@@ -66,7 +66,7 @@ func initialise() (World, error) {
 	}
 	if level < C.v_serialized {
 		return nil, fmt.Errorf("%s supports threads at level %d, must be at least MPI_THREAD_SERIALIZED (%d)",
-			library(), level, C.v_serialized)
+			libraryVersion(), level, C.v_serialized)
 	}
 	err := errors.Join(
 		check("MPI_Comm_set_errhandler", C.v_return()), check("MPI_Comm_rank", C.v_rank(&rank)),
@@ -75,8 +75,8 @@ func initialise() (World, error) {
 	return &world{rank: int(rank), size: int(size)}, err
 }
 
-// library names the library and its version.
-func library() string {
+// libraryVersion names the library and its version.
+func libraryVersion() string {
 	var b [C.v_librarysize]C.char
 	first, _, _ := strings.Cut(C.GoString(C.v_library(&b[0])), "\n")
 	return strings.Join(strings.Fields(first), " ")

@@ -9,4 +9,4 @@ func initialise() (World, error) {
 		"(package libopenmpi-dev or openmpi-devel) and build with go build -tags mpi ./cmd/vagen, or with -tags mpi,mpich for MPICH")
 }
 
-func library() string { return "none" }
+func libraryVersion() string { return "none" }

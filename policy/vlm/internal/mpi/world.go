@@ -56,7 +56,7 @@ func Start(ctx context.Context, size int) (World, error) {
 			return nil, fmt.Errorf(
 				"mpi: %w: this process is rank %d of %d, expected %d: "+
 					"start it with mpirun -n %d of the MPI it was built with, which is %s",
-				ErrUnavailable, r.w.Rank(), r.w.Size(), size, size, library(),
+				ErrUnavailable, r.w.Rank(), r.w.Size(), size, size, libraryVersion(),
 			)
 		}
 		return r.w, nil

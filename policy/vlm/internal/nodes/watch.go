@@ -103,15 +103,15 @@ func (p *peer) listen() error {
 
 // say sends a sign to a peer, unless the last one is still on its way.
 func (p *peer) say(sign byte, text string) (started bool, err error) {
-	if quiet, err := p.quiet(); !quiet {
+	if idle, err := p.idle(); !idle {
 		return false, err
 	}
 	p.said, err = p.world.Send(append([]byte{sign}, text[:min(len(text), maxText)]...), p.rank, tagLife)
 	return err == nil, p.lost(err)
 }
 
-// quiet reports whether no sign to the peer is on its way.
-func (p *peer) quiet() (bool, error) {
+// idle reports whether no sign to the peer is on its way.
+func (p *peer) idle() (bool, error) {
 	if p.said == nil {
 		return true, nil
 	}
@@ -178,11 +178,11 @@ func (p *peer) farewell(sign byte, text string, inOrder bool) error {
 	if inOrder {
 		err = errors.Join(err, p.listen())
 	}
-	quiet, lost := p.quiet()
+	idle, lost := p.idle()
 	if err := errors.Join(err, lost); err != nil {
 		return err
 	}
-	if !p.parted || !quiet || inOrder && !p.left {
+	if !p.parted || !idle || inOrder && !p.left {
 		return fmt.Errorf("rank %d has not answered", p.rank)
 	}
 	return nil

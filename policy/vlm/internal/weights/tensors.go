@@ -20,9 +20,9 @@ type Tensors struct {
 	// host has the values of a host copy, which has no arrays; nil for parameters that were
 	// not copied.
 	host [][][]float32
-	// parked are the values of arrays that are in host memory between calls; those arrays are nil
+	// OnHost are the values of arrays that are in host memory between calls; those arrays are nil
 	// then.
-	Parked [][][]float32
+	OnHost [][][]float32
 	// shared marks arrays that belong to other tensors; nil where none does.
 	Shared [][]bool
 }
@@ -123,8 +123,8 @@ func (t *Tensors) Read(group, i int, buf []float32) ([]float32, error) {
 	if t.host != nil {
 		return t.host[group][i], nil
 	}
-	if t.Parked != nil && t.Arrays[group][i] == nil {
-		return t.Parked[group][i], nil
+	if t.OnHost != nil && t.Arrays[group][i] == nil {
+		return t.OnHost[group][i], nil
 	}
 	if err := device.Read(t.Arrays[group][i], buf); err != nil {
 		return nil, fmt.Errorf("vlm: reading %s: %w", t.Groups[group].Params[i].Parts[0].Name, err)
@@ -147,8 +147,8 @@ func (t *Tensors) Part(group int) *Tensors {
 	} else {
 		one.Arrays = [][]*device.Array{t.Arrays[group][:n]}
 	}
-	if t.Parked != nil && t.Parked[group] != nil {
-		one.Parked = [][][]float32{t.Parked[group][:n]}
+	if t.OnHost != nil && t.OnHost[group] != nil {
+		one.OnHost = [][][]float32{t.OnHost[group][:n]}
 	}
 	return one
 }
