@@ -308,7 +308,11 @@ func (e *Episode) give(r rollout.Reply) {
 		e.finished = e.finished || e.counts["agent/refused"] >= maxRefused
 		return
 	}
-	a := newAnswer(fmt.Sprintf("%s-%d", e.ID[:8], r.Turn), r.Text, c.stops, c.tools())
+	tools := ""
+	if strings.Contains(r.Text, callOpen) {
+		tools = c.tools()
+	}
+	a := newAnswer(fmt.Sprintf("%s-%d", e.ID[:8], r.Turn), r.Text, c.stops, tools)
 	a.Stops, a.Length = c.stops, r.Stop == policy.StopLength
 	a.Read, a.Wrote, a.Created = r.Read, r.Wrote, time.Now().Unix()
 	for _, k := range a.Calls {

@@ -83,20 +83,22 @@ func (c *call) rest(ms []dialect.Message) (rest []dialect.Message, ok bool) {
 		return nil, false
 	}
 	ms, rest = ms[:len(c.delta)], ms[len(c.delta):]
-	for i, m := range slices.Backward(c.delta) {
-		if m.Role != dialect.User || !empty(c.answer) {
-			continue
-		}
-		grown, n := ms[i], len(m.Images)
-		if more, ok := strings.CutPrefix(grown.Text, m.Text+"\n"); ok && n <= len(grown.Images) {
-			ms = slices.Clone(ms)
-			ms[i].Text, ms[i].Images = m.Text, grown.Images[:n]
-			grown.Text, grown.Images = more, grown.Images[n:]
-			rest = slices.Insert(slices.Clone(rest), 0, grown)
-		}
-		break
+	if equal(c.delta, ms) {
+		return rest, true
 	}
-	return rest, equal(c.delta, ms)
+	i := len(ms) - 1
+	for i > 0 && ms[i].Role != dialect.User {
+		i--
+	}
+	m, more := c.delta[i], ms[i]
+	if more.Text, ok = strings.CutPrefix(more.Text, m.Text+"\n"); !ok || len(more.Images) < len(m.Images) ||
+		m.Role != dialect.User || !empty(c.answer) {
+		return nil, false
+	}
+	more.Images = more.Images[len(m.Images):]
+	ms = slices.Clone(ms)
+	ms[i].Text, ms[i].Images = m.Text, ms[i].Images[:len(m.Images)]
+	return slices.Concat([]dialect.Message{more}, rest), equal(c.delta, ms)
 }
 
 // add records a call at its place.

@@ -67,14 +67,10 @@ func (c *Client) drop() {
 }
 
 // connect opens a session at one of the servers.
-func (c *Client) connect(ctx context.Context) (err error) {
+func (c *Client) connect(ctx context.Context) error {
 	delay := pauses.Pauses(retry.Jitter(1, c.session.Key()))
 	a := c.session.Begin(hosts.Open, c.session.Key())
-	defer func() {
-		if err != nil {
-			a.Failed()
-		}
-	}()
+	defer a.Failed() // nothing after success
 	for try := 0; ; try++ {
 		result, err := c.dial(ctx, a.Host())
 		a.Report(result)

@@ -3,7 +3,7 @@ package dialect
 import (
 	"fmt"
 	"maps"
-	"unicode/utf8"
+	"slices"
 )
 
 // Answer returns an answer in the form that it has, as the parts of a body with a content type: whole, or as the events
@@ -39,21 +39,13 @@ func (s *stream) event(name string, fields object) {
 	s.events = append(s.events, fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, marshal(fields)))
 }
 
-// pieceSize is the size of pieces of texts in bytes.
+// pieceSize is the size of pieces of texts in characters.
 const pieceSize = 256
 
 // pieces cuts a text between characters.
-func pieces(text string) []string {
-	var out []string
-	for len(text) > pieceSize {
-		n := pieceSize
-		for n > 1 && !utf8.RuneStart(text[n]) {
-			n--
-		}
-		out, text = append(out, text[:n]), text[n:]
-	}
-	if text != "" {
-		out = append(out, text)
+func pieces(text string) (out []string) {
+	for piece := range slices.Chunk([]rune(text), pieceSize) {
+		out = append(out, string(piece))
 	}
 	return out
 }
