@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image/png"
 	"path/filepath"
 	"slices"
 
@@ -120,8 +119,7 @@ func (c *Codec) picture(ref policy.Image) (pic picture, err error) {
 		return pic, err
 	}
 	var b bytes.Buffer
-	fast := png.Encoder{CompressionLevel: png.BestSpeed, BufferPool: imagefile.Buffers}
-	if err := fast.Encode(&b, small); err != nil {
+	if err := imagefile.FastPNG.Encode(&b, small); err != nil {
 		return pic, err
 	}
 	pic = picture{ref: ref, tokens: c.proc.Tokens(grid), url: "data:image/png;base64," +

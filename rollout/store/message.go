@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"image/png"
 	"sync"
 
 	"github.com/parquet-go/parquet-go"
 
+	"vagen/internal/imagefile"
 	"vagen/rollout"
 )
 
@@ -39,7 +39,7 @@ func Encode(
 		}
 		return name, keep(name, func() ([]byte, error) {
 			var b bytes.Buffer
-			err := png.Encode(&b, p)
+			err := imagefile.FastPNG.Encode(&b, p)
 			return b.Bytes(), err
 		})
 	}

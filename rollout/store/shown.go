@@ -3,12 +3,12 @@ package store
 import (
 	"errors"
 	"fmt"
-	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"vagen/internal/durable"
+	"vagen/internal/imagefile"
 	"vagen/internal/redact"
 	"vagen/rollout"
 )
@@ -62,7 +62,7 @@ func WriteEpisode(dir, prefix string, t *rollout.Trajectory) error {
 			if err != nil {
 				return fmt.Errorf("store: %w", err)
 			}
-			if err := errors.Join(png.Encode(out, im), out.Close()); err != nil {
+			if err := errors.Join(imagefile.FastPNG.Encode(out, im), out.Close()); err != nil {
 				return fmt.Errorf("store: %s: %w", out.Name(), err)
 			}
 			s.Images = append(s.Images, name)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 	"image/jpeg"
-	"image/png"
 
 	"vagen/internal/imagefile"
 )
@@ -25,9 +24,6 @@ func (f Format) Type() string { return "image/" + string(f) }
 // quality of JPEG images: the default of Pillow, which the original uses.
 const quality = 75
 
-// Game frames are flat areas of colour, for which the fast level costs few bytes.
-var pngEncoder = png.Encoder{CompressionLevel: png.BestSpeed, BufferPool: imagefile.Buffers}
-
 // EncodeImage returns the bytes of an image.
 func EncodeImage(img image.Image, f Format) ([]byte, error) {
 	if img == nil || img.Bounds().Empty() {
@@ -43,7 +39,7 @@ func EncodeImage(img image.Image, f Format) ([]byte, error) {
 	if f == JPEG {
 		err = jpeg.Encode(&b, img, &jpeg.Options{Quality: quality})
 	} else {
-		err = pngEncoder.Encode(&b, img)
+		err = imagefile.FastPNG.Encode(&b, img)
 	}
 	return b.Bytes(), err
 }
