@@ -66,44 +66,43 @@ func TestStateRewardEqualsTheOriginal(t *testing.T) {
 	const file = "envs/state_reward.json"
 	var recorded stateFile
 	golden.Read(t, file, &recorded)
-	for name, part := range map[string]func(*testing.T, *golden.Tally, *stateFile){
+	for name, part := range map[string]func(*golden.Run, *stateFile){
 		"bipartite": compareBipartite, "matching": compareMatching, "relations": compareRelations,
 		"top_strings": compareTopStrings, "json_extract": compareExtract,
 	} {
 		t.Run(name, func(t *testing.T) {
-			part(t, golden.NewTally(t, file+" ("+name+")"), &recorded)
+			part(golden.Of(t, file+" ("+name+")"), &recorded)
 		})
 	}
 }
 
-func compareBipartite(t *testing.T, tally *golden.Tally, f *stateFile) {
+func compareBipartite(all *golden.Run, f *stateFile) {
 	for i, c := range f.Bipartite {
-		tally.Case()
+		r := all.Next("case %d", i)
 		s := AssignmentScorer{Weights: c.Weights}
-		tally.Float(t, fmt.Sprintf("case %d", i), s.Compare(c.Predicted, c.GroundTruth), c.Expected, exactly)
+		r.Within("score", s.Compare(c.Predicted, c.GroundTruth), c.Expected, exactly)
 	}
 }
 
-func compareMatching(t *testing.T, tally *golden.Tally, f *stateFile) {
+func compareMatching(all *golden.Run, f *stateFile) {
 	for i, c := range f.Matching {
-		tally.Case()
+		r := all.Next("case %d", i)
 		n := exactMatches(c.Predicted, c.GroundTruth)
-		golden.Equal(t, tally, fmt.Sprintf("case %d: matches", i), n, c.Expected.Matches)
+		r.Equal("matches", n, c.Expected.Matches)
 		f1 := 0.0 // where both are empty, this one of the original's two formulas has 0
 		if len(c.Predicted)+len(c.GroundTruth) > 0 {
 			f1 = F1(float64(n), len(c.Predicted), len(c.GroundTruth))
 		}
-		tally.Float(t, fmt.Sprintf("case %d: f1", i), f1, c.Expected.F1, exactly)
+		r.Within("f1", f1, c.Expected.F1, exactly)
 	}
 	for _, c := range f.F1Score {
-		tally.Case()
-		tally.Float(t, fmt.Sprintf("f1%v", c.Args), F1(c.Args[0], int(c.Args[1]), int(c.Args[2])), c.Expected, exactly)
+		all.Next("f1%v", c.Args).Within("f1", F1(c.Args[0], int(c.Args[1]), int(c.Args[2])), c.Expected, exactly)
 	}
 }
 
-func compareRelations(t *testing.T, tally *golden.Tally, f *stateFile) {
+func compareRelations(all *golden.Run, f *stateFile) {
 	for i, c := range slices.Concat(f.Sokoban, f.FrozenLake) {
-		tally.Case()
+		run := all.Next("case %d", i)
 		from := func(base, at [2]int) (int, int) { return at[0] - base[0], at[1] - base[1] }
 		var list []Relation
 		var sentences []string
@@ -138,21 +137,20 @@ func compareRelations(t *testing.T, tally *golden.Tally, f *stateFile) {
 				}
 			}
 		}
-		tally.Add(2)
-		require.Equal(t, c.List, list, "case %d: relations", i)
-		require.Equal(t, c.Sentences, sentences, "case %d: sentences", i)
+		run.Equal("relations", list, c.List)
+		run.Equal("sentences", sentences, c.Sentences)
 	}
 }
 
-func compareTopStrings(t *testing.T, tally *golden.Tally, f *stateFile) {
+func compareTopStrings(all *golden.Run, f *stateFile) {
 	decode := func(raw json.RawMessage, dst any) {
-		require.NoError(t, json.Unmarshal(raw, dst), string(raw))
+		require.NoError(all, json.Unmarshal(raw, dst), string(raw))
 	}
 	for i, c := range f.TopStrings {
-		tally.Case()
+		r := all.Next("case %d", i)
 		var top topStrings
 		for k, op := range c.Ops {
-			what := fmt.Sprintf("case %d op %d (%s %s)", i, k, op.Op, op.Arg)
+			r := r.In("op %d (%s %s)", k, op.Op, op.Arg)
 			switch op.Op {
 			case "add_strings":
 				var texts []string
@@ -173,38 +171,38 @@ func compareTopStrings(t *testing.T, tally *golden.Tally, f *stateFile) {
 				var want []string
 				decode(op.Arg, &n)
 				decode(op.Expected, &want)
-				tally.Add(1)
-				require.ElementsMatch(t, want, top.top(n), what)
+				r.Add(1)
+				require.ElementsMatch(r, want, top.top(n))
 			case "size":
 				var want int
 				decode(op.Expected, &want)
-				golden.Equal(t, tally, what, len(top.seen), want)
+				r.Equal("number", len(top.seen), want)
 			case "counts":
 				var want map[string]int
 				decode(op.Expected, &want)
-				golden.Equal(t, tally, what+": number", len(top.seen), len(want))
+				r.Equal("number", len(top.seen), len(want))
 				for text, n := range want {
-					golden.Equal(t, tally, what+": "+text, top.seen[text].count, n)
+					r.Equal(text, top.seen[text].count, n)
 				}
 			default:
-				t.Fatalf("%s: unknown operation", what)
+				r.Fatalf("unknown operation %s", op.Op)
 			}
 		}
 	}
 }
 
-func compareExtract(t *testing.T, tally *golden.Tally, f *stateFile) {
+func compareExtract(all *golden.Run, f *stateFile) {
 	for _, c := range f.Extract {
-		tally.Case()
+		r := all.Next("%q", c.Text)
 		got, ok := answer.List(c.Text)
-		golden.Equal(t, tally, fmt.Sprintf("%q: found", c.Text), ok, c.Expected != nil)
-		golden.Equal(t, tally, fmt.Sprintf("%q: length", c.Text), len(got), len(c.Expected))
+		r.Equal("found", ok, c.Expected != nil)
+		r.Equal("length", len(got), len(c.Expected))
 		for i := range min(len(got), len(c.Expected)) {
 			for name, value := range c.Expected[i] {
 				if value == "NaN" { // how the recording writes a number that is none
 					value = nil
 				}
-				golden.Equal(t, tally, fmt.Sprintf("%q: %s", c.Text, name), fmt.Sprint(got[i][name]), fmt.Sprint(value))
+				r.Equal(name, fmt.Sprint(got[i][name]), fmt.Sprint(value))
 			}
 		}
 	}

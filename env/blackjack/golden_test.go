@@ -1,7 +1,6 @@
 package blackjack
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/words"
 	"vagen/internal/golden"
 )
@@ -54,49 +54,42 @@ func TestGamesEqualTheOriginals(t *testing.T) {
 	const file = "envs/blackjack_legacy.json"
 	var recorded struct{ Episodes []game }
 	golden.Read(t, file, &recorded)
-	tally := golden.NewTally(t, file)
+	all := golden.Of(t, file)
 	for _, g := range recorded.Episodes {
-		tally.Case()
-		what := fmt.Sprintf("seed %d", g.Seed)
+		r := all.Next("seed %d", g.Seed)
 		made, err := FromConfig(g.Config)
-		require.NoError(t, err, what)
+		require.NoError(t, err)
 		e := made.(*Env)
-		if _, err := e.Reset(context.Background(), g.Seed); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		equalHands(t, tally, what+": dealer", e.dealer, g.Dealer)
-		equalHands(t, tally, what+": player", e.player, g.Player)
+		envtest.Reset(t, e, g.Seed)
+		equalHands(r, "dealer", e.dealer, g.Dealer)
+		equalHands(r, "player", e.player, g.Player)
 		for i, s := range g.Steps {
-			what := fmt.Sprintf("%s turn %d (%q)", what, i, s.Response)
+			r := r.In("turn %d (%q)", i, s.Response)
 			held := len(e.player)
-			out, err := e.Step(context.Background(), s.Response)
-			require.NoError(t, err, what)
-			tally.Float(t, what+": reward", out.Reward.Sum(), s.Reward, golden.Tolerance{Abs: 1e-9})
-			golden.Equal(t, tally, what+": done", out.Done, s.Done)
+			out := envtest.Play(t, e, s.Response)
+			r.Within("reward", out.Reward.Sum(), s.Reward, golden.Tolerance{Abs: 1e-9})
+			r.Equal("done", out.Done, s.Done)
 			for name, want := range s.Metrics.Turn {
-				golden.Equal(t, tally, what+": "+name, out.Turn[name], words.Number(want))
+				r.Equal(name, out.Turn[name], words.Number(want))
 			}
 			for name, want := range s.Metrics.Traj {
-				golden.Equal(t, tally, what+": "+name, out.Trajectory[name], words.Number(want))
+				r.Equal(name, out.Trajectory[name], words.Number(want))
 			}
-			golden.Equal(t, tally, what+": valid", out.Turn["action_is_valid"] == 1, len(s.Valid) > 0)
-			golden.Equal(t, tally, what+": hit", len(e.player) > held, slices.Contains(s.Valid, Hit))
-			golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, s.FormatCorrect)
-			golden.Equal(t, tally, what+": format rewarded", out.Reward.Of(partFormat) != 0, s.FormatRewarded)
-			tally.Add(1)
-			require.Equal(t, s.Actions, out.Response.Actions, "%s: actions", what)
-			equalHands(t, tally, what+": dealer", e.dealer, s.Dealer)
-			equalHands(t, tally, what+": player", e.player, s.Player)
-			golden.Equal(t, tally, what+": player's sum", e.player.Sum(), s.PlayerSum)
-			golden.Equal(t, tally, what+": dealer's sum", e.dealer.Sum(), s.DealerSum)
+			r.Equal("valid", out.Turn["action_is_valid"] == 1, len(s.Valid) > 0)
+			r.Equal("hit", len(e.player) > held, slices.Contains(s.Valid, Hit))
+			r.Equal("format", out.Response.FormatCorrect, s.FormatCorrect)
+			r.Equal("format rewarded", out.Reward.Of(partFormat) != 0, s.FormatRewarded)
+			r.Equal("actions", out.Response.Actions, s.Actions)
+			equalHands(r, "dealer", e.dealer, s.Dealer)
+			equalHands(r, "player", e.player, s.Player)
+			r.Equal("player's sum", e.player.Sum(), s.PlayerSum)
+			r.Equal("dealer's sum", e.dealer.Sum(), s.DealerSum)
 		}
 	}
 }
 
-func equalHands(t *testing.T, tally *golden.Tally, what string, got Hand, want []recordedCard) {
-	t.Helper()
-	tally.Add(1)
-	if !slices.EqualFunc(got, want, func(a Card, b recordedCard) bool { return a == Card(b) }) {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
+func equalHands(r *golden.Run, what string, got Hand, want []recordedCard) {
+	r.Helper()
+	same := slices.EqualFunc(got, want, func(a Card, b recordedCard) bool { return a == Card(b) })
+	r.Equal(fmt.Sprintf("%s: %v, recorded %v", what, got, want), same, true)
 }

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/frozenlake"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/recorded"
 	"vagen/env/sokoban"
 	"vagen/internal/golden"
@@ -57,49 +57,45 @@ func TestJudgedTurnsEqualTheOriginal(t *testing.T) {
 			return s
 		}},
 	} {
-		tally := golden.NewTally(t, file+" (service, "+c.name+")")
+		all := golden.Of(t, file+" (service, "+c.name+")")
 		for i, ep := range list.Service {
 			if ep.Env != strings.ToLower(c.name) {
 				continue
 			}
-			tally.Case()
-			what := fmt.Sprintf("%s episode %d", c.name, i)
+			r := all.Next("episode %d", i)
 			ep.Config["rules"] = "legacy"
 			e, err := c.open(ep.Config)
-			require.NoError(t, err, what)
-			_, err = e.Reset(t.Context(), ep.Seed)
-			require.NoError(t, err, what)
+			require.NoError(t, err)
+			envtest.Reset(t, e, ep.Seed)
 			by := c.scorer(ep)
 			for k, turn := range ep.Turns {
-				out, err := e.Step(t.Context(), turn.Response)
-				require.NoError(t, err, what)
-				turn.compare(t, tally, fmt.Sprintf("%s turn %d", what, k), out, by)
+				turn.compare(r.In("turn %d", k), envtest.Play(t, e, turn.Response), by)
 			}
 		}
 	}
 }
 
-func (s *judgedTurn) compare(t *testing.T, tally *golden.Tally, what string, out env.Outcome, by reward.Scorer) {
-	t.Helper()
-	golden.Equal(t, tally, what+": claims", len(out.Claims), len(s.Judge))
+func (s *judgedTurn) compare(r *golden.Run, out env.Outcome, by reward.Scorer) {
+	r.Helper()
+	r.Equal("claims", len(out.Claims), len(s.Judge))
 	var readings []reward.Reading
 	for j, c := range out.Claims {
 		judge := s.Judge[j]
-		golden.Equal(t, tally, what+": kind of claim", env.ClaimMetric(c.Section), judge.Type+"_reward")
-		golden.Equal(t, tally, what+": claim", c.Text, judge.Content)
-		golden.Equal(t, tally, what+": environment", c.Env, judge.EnvName)
-		recorded.Lists(t, tally, what+": truth", c.Truth, judge.State)
+		r.Equal("kind of claim", env.ClaimMetric(c.Section), judge.Type+"_reward")
+		r.Equal("claim", c.Text, judge.Content)
+		r.Equal("environment", c.Env, judge.EnvName)
+		recorded.Lists(r, "truth", c.Truth, judge.State)
 		reading := reward.Reading{Claim: c, OK: judge.Parsed != nil}
 		if reading.OK {
 			reading.Relations = *judge.Parsed
 		}
 		readings = append(readings, reading)
 	}
-	require.NoError(t, out.PayClaims(by.Score(readings)), what)
-	tally.Float(t, what+": reward", out.Reward.Sum(), s.Reward, recorded.Sums)
-	golden.Equal(t, tally, what+": done", out.Done, s.Done)
-	golden.Equal(t, tally, what+": number of metrics", len(out.Turn), len(s.Metrics))
+	require.NoError(r, out.PayClaims(by.Score(readings)))
+	r.Within("reward", out.Reward.Sum(), s.Reward, recorded.Sums)
+	r.Equal("done", out.Done, s.Done)
+	r.Equal("number of metrics", len(out.Turn), len(s.Metrics))
 	for name, raw := range s.Metrics {
-		tally.Float(t, what+": "+name, out.Turn[name], recorded.Metric(t, raw), recorded.Sums)
+		r.Within(name, out.Turn[name], recorded.Metric(r, raw), recorded.Sums)
 	}
 }

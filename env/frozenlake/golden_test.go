@@ -1,13 +1,12 @@
 package frozenlake
 
 import (
-	"context"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/recorded"
 	"vagen/internal/golden"
 	"vagen/reward"
@@ -39,8 +38,7 @@ type step struct {
 // taken from it.
 type replay struct {
 	streams
-	t     *testing.T
-	tally *golden.Tally
+	*golden.Run
 	gyms  []float64
 	slips [][2]any
 }
@@ -48,7 +46,7 @@ type replay struct {
 func (p *replay) gym() float64 {
 	u := p.streams.gym()
 	if len(p.gyms) > 0 {
-		golden.Equal(p.t, p.tally, "gym's uniform number", u, p.gyms[0])
+		p.Equal("gym's uniform number", u, p.gyms[0])
 		p.gyms = p.gyms[1:]
 	}
 	return u
@@ -56,7 +54,7 @@ func (p *replay) gym() float64 {
 
 func (p *replay) next(kind string) float64 {
 	if len(p.slips) == 0 || p.slips[0][0] != kind {
-		p.t.Fatalf("a draw of kind %q was made, recorded is %v", kind, p.slips)
+		p.Fatalf("a draw of kind %q was made, recorded is %v", kind, p.slips)
 	}
 	x := p.slips[0][1].(float64)
 	p.slips = p.slips[1:]
@@ -79,55 +77,49 @@ func TestEpisodesEqualTheOriginals(t *testing.T) {
 			name := "envs/frozenlake_" + string(rules) + ".json"
 			var file struct{ Episodes []episode }
 			golden.Read(t, name, &file)
-			tally := golden.NewTally(t, name)
+			r := golden.Of(t, name)
 			for _, ep := range file.Episodes {
-				tally.Case()
-				playEpisode(t, tally, rules, ep)
+				playEpisode(r.Next("%s seed %d", ep.Name, ep.Seed), rules, ep)
 			}
 		})
 	}
 }
 
-func playEpisode(t *testing.T, tally *golden.Tally, rules env.Rules, ep episode) {
-	what := fmt.Sprintf("%s seed %d", ep.Name, ep.Seed)
-	ctx := context.Background()
+func playEpisode(r *golden.Run, rules env.Rules, ep episode) {
 	ep.Config["rules"] = string(rules)
 	made, err := FromConfig(ep.Config)
-	require.NoError(t, err, what)
+	require.NoError(r, err, ep.Name)
 	e := made.(*Env)
-	play := &replay{t: t, tally: tally}
+	play := &replay{Run: r}
 	e.random = play
-	if _, err := e.Reset(ctx, ep.Seed); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-	recorded.Lists(t, tally, what+": level", e.level.Rows(), ep.Initial.Desc)
-	golden.Equal(t, tally, what+": player", [2]int{e.at.Row, e.at.Col}, ep.Initial.Player)
-	golden.Equal(t, tally, what+": grid", e.level.Text(rules, e.at), ep.ResetGrid)
+	envtest.Reset(r, e, ep.Seed)
+	recorded.Lists(r, "level", e.level.Rows(), ep.Initial.Desc)
+	r.Equal("player", [2]int{e.at.Row, e.at.Col}, ep.Initial.Player)
+	r.Equal("grid", e.level.Text(rules, e.at), ep.ResetGrid)
 	if ep.ResetState != nil {
-		recorded.Lists(t, tally, what+": state", e.level.relations(e.at), ep.ResetState)
+		recorded.Lists(r, "state", e.level.relations(e.at), ep.ResetState)
 	}
 	total := 0.0
 	for i, s := range ep.Steps {
-		what := fmt.Sprintf("%s turn %d (%s, %q)", what, i, s.Kind, s.Response)
+		r := r.In("turn %d (%s, %q)", i, s.Kind, s.Response)
 		play.gyms, play.slips = s.GymUniforms, s.SlipDraws
-		out, err := e.Step(ctx, s.Response)
-		require.NoError(t, err, what)
-		compareTurn(t, tally, what, e, out, s)
+		out := envtest.Play(r, e, s.Response)
+		compareTurn(r, e, out, s)
 		total += out.Reward.Sum()
-		golden.Equal(t, tally, what+": slip draws left", len(play.slips), 0)
+		r.Equal("slip draws left", len(play.slips), 0)
 	}
-	golden.Equal(t, tally, what+": extra reward of the end", ep.ComputeReward, 0)
-	golden.Equal(t, tally, what+": number of turns", len(ep.Steps) > 0, true)
-	tally.Float(t, what+": total reward", total, ep.TotalReward, recorded.Sums)
+	r.Equal("extra reward of the end", ep.ComputeReward, 0.0)
+	r.Equal("number of turns", len(ep.Steps) > 0, true)
+	r.Within("total reward", total, ep.TotalReward, recorded.Sums)
 }
 
-func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env.Outcome, s step) {
-	s.Compare(t, tally, what, out, partFormat)
-	golden.Equal(t, tally, what+": grid", e.level.Text(e.o.Rules, e.at), s.Grid)
-	golden.Equal(t, tally, what+": player", [2]int{e.at.Row, e.at.Col}, s.Player)
+func compareTurn(r *golden.Run, e *Env, out env.Outcome, s step) {
+	s.Compare(r, out, partFormat)
+	r.Equal("grid", e.level.Text(e.o.Rules, e.at), s.Grid)
+	r.Equal("player", [2]int{e.at.Row, e.at.Col}, s.Player)
 	if e.draw == nil {
 		text := e.observationText(e.level.Text(e.o.Rules, e.at), s.ValidActions, false)
-		golden.Equal(t, tally, what+": observation", out.Observation.Text, text)
+		r.Equal("observation", out.Observation.Text, text)
 	}
 }
 
@@ -146,18 +138,15 @@ func TestLevelsEqualTheOriginals(t *testing.T) {
 			}
 		}
 		golden.Read(t, name, &file)
-		tally := golden.NewTally(t, name+" (FrozenLake)")
+		all := golden.Of(t, name+" (FrozenLake)")
 		for _, c := range file.Cases {
 			if c.Env != "frozenlake_"+string(rules) {
 				continue
 			}
-			tally.Case()
+			r := all.Next("%s seed %d size %d p %v", rules, c.Seed, c.Size, c.P)
 			m, err := Generate(rules, c.Seed, c.Size, c.P)
-			if err != nil {
-				t.Errorf("seed %d: %v", c.Seed, err)
-				continue
-			}
-			recorded.Lists(t, tally, fmt.Sprintf("%s seed %d size %d p %v", rules, c.Seed, c.Size, c.P), m.Rows(), c.Desc)
+			require.NoError(t, err, c.Seed)
+			recorded.Lists(r, "level", m.Rows(), c.Desc)
 		}
 	}
 }

@@ -1,10 +1,8 @@
 package sokoban
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/envtest"
 	"vagen/env/internal/recorded"
 	"vagen/internal/golden"
 	"vagen/internal/testkit"
@@ -74,55 +73,49 @@ func TestEpisodesEqualTheOriginals(t *testing.T) {
 			name := "envs/sokoban_" + string(rules) + ".json"
 			var file struct{ Episodes []episode }
 			golden.Read(t, name, &file)
-			tally := golden.NewTally(t, name)
+			r := golden.Of(t, name)
 			for _, ep := range file.Episodes {
-				tally.Case()
-				playEpisode(t, tally, rules, ep)
+				playEpisode(r.Next("%s seed %d", ep.Name, ep.Seed), rules, ep)
 			}
 		})
 	}
 }
 
-func playEpisode(t *testing.T, tally *golden.Tally, rules env.Rules, ep episode) {
-	what := fmt.Sprintf("%s seed %d", ep.Name, ep.Seed)
-	ctx := context.Background()
+func playEpisode(r *golden.Run, rules env.Rules, ep episode) {
 	ep.Config["rules"] = string(rules)
 	made, err := FromConfig(ep.Config)
-	require.NoError(t, err, what)
+	require.NoError(r, err, ep.Name)
 	e := made.(*Env)
-	if _, err := e.Reset(ctx, ep.Seed); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	envtest.Reset(r, e, ep.Seed)
 	fixed, state := digits(e.room)
-	recorded.Lists(t, tally, what+": fixed", fixed, ep.Initial.Fixed)
-	recorded.Lists(t, tally, what+": state", state, ep.Initial.State)
-	golden.Equal(t, tally, what+": player", [2]int{e.room.player.Row, e.room.player.Col}, ep.Initial.Player)
-	golden.Equal(t, tally, what+": grid", e.room.Text(rules), ep.ResetGrid)
+	recorded.Lists(r, "fixed", fixed, ep.Initial.Fixed)
+	recorded.Lists(r, "state", state, ep.Initial.State)
+	r.Equal("player", [2]int{e.room.player.Row, e.room.player.Col}, ep.Initial.Player)
+	r.Equal("grid", e.room.Text(rules), ep.ResetGrid)
 	if ep.ResetState != nil {
-		recorded.Lists(t, tally, what+": relations", e.room.relations(), ep.ResetState)
+		recorded.Lists(r, "relations", e.room.relations(), ep.ResetState)
 	}
 	total := 0.0
 	for i, s := range ep.Steps {
-		what := fmt.Sprintf("%s turn %d (%s, %q)", what, i, s.Kind, s.Response)
-		out, err := e.Step(ctx, s.Response)
-		require.NoError(t, err, what)
-		compareTurn(t, tally, what, e, out, s)
+		r := r.In("turn %d (%s, %q)", i, s.Kind, s.Response)
+		out := envtest.Play(r, e, s.Response)
+		compareTurn(r, e, out, s)
 		total += out.Reward.Sum()
 	}
-	golden.Equal(t, tally, what+": extra reward of the end", ep.ComputeReward, 0)
-	tally.Float(t, what+": total reward", total, ep.TotalReward, recorded.Sums)
+	r.Equal("extra reward of the end", ep.ComputeReward, 0.0)
+	r.Within("total reward", total, ep.TotalReward, recorded.Sums)
 }
 
-func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env.Outcome, s step) {
-	s.Compare(t, tally, what, out, partFormat)
-	golden.Equal(t, tally, what+": grid", e.room.Text(e.o.Rules), s.Grid)
-	golden.Equal(t, tally, what+": player", [2]int{e.room.player.Row, e.room.player.Col}, s.Player)
-	golden.Equal(t, tally, what+": boxes on target", e.onTarget, s.OnTarget)
+func compareTurn(r *golden.Run, e *Env, out env.Outcome, s step) {
+	s.Compare(r, out, partFormat)
+	r.Equal("grid", e.room.Text(e.o.Rules), s.Grid)
+	r.Equal("player", [2]int{e.room.player.Row, e.room.player.Col}, s.Player)
+	r.Equal("boxes on target", e.onTarget, s.OnTarget)
 	_, state := digits(e.room)
-	recorded.Lists(t, tally, what+": state", state, s.RoomState)
+	recorded.Lists(r, "state", state, s.RoomState)
 	if e.draw == nil {
 		text := e.observationText(e.room.Text(e.o.Rules), s.ValidActions, false)
-		golden.Equal(t, tally, what+": observation", out.Observation.Text, text)
+		r.Equal("observation", out.Observation.Text, text)
 	}
 }
 
@@ -143,21 +136,20 @@ func TestRoomsEqualTheOriginals(t *testing.T) {
 			}
 		}
 		golden.Read(t, name, &file)
-		tally := golden.NewTally(t, name+" (Sokoban)")
+		all := golden.Of(t, name+" (Sokoban)")
 		for _, c := range file.Cases {
 			if c.Env != "sokoban_"+string(rules) {
 				continue
 			}
-			tally.Case()
-			what := fmt.Sprintf("%s seed %d, %v with %d boxes", rules, c.Seed, c.Dim, c.Boxes)
+			r := all.Next("%s seed %d, %v with %d boxes", rules, c.Seed, c.Dim, c.Boxes)
 			room, err := Generate(rules, c.Seed, c.Dim[0], c.Dim[1], c.Boxes)
-			golden.Equal(t, tally, what+": failed", errors.Is(err, ErrRoom), c.Error)
+			r.Equal("failed", errors.Is(err, ErrRoom), c.Error)
 			if err != nil || c.Error {
 				continue
 			}
 			fixed, state := digits(room)
-			recorded.Lists(t, tally, what+": fixed", fixed, c.Fixed)
-			recorded.Lists(t, tally, what+": state", state, c.State)
+			recorded.Lists(r, "fixed", fixed, c.Fixed)
+			recorded.Lists(r, "state", state, c.State)
 		}
 	}
 }
@@ -175,9 +167,9 @@ func TestRetrySeedsEqualPythons(t *testing.T) {
 		Retry [][2]int64 `json:"retry_seed_hashseed0"`
 	}
 	require.NoError(t, json.Unmarshal(raw, &file))
-	tally := golden.NewTally(t, "envs/rng.json (retry seeds)")
+	r := golden.Of(t, "envs/rng.json (retry seeds)")
 	for _, pair := range file.Retry {
-		tally.Case()
-		golden.Equal(t, tally, fmt.Sprintf("seed %d", pair[0]), RetryHash.Next(pair[0]), pair[1])
+		r := r.Next("seed %d", pair[0])
+		r.Equal("next", RetryHash.Next(pair[0]), pair[1])
 	}
 }

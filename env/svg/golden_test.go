@@ -96,16 +96,14 @@ func TestStructuralScoresEqualTheOriginals(t *testing.T) {
 	for _, c := range rec.Cases {
 		pictures[c.ID] = picture(t, c.PNG)
 	}
-	tally := golden.NewTally(t, file+" (pairs)")
+	all := golden.Of(t, file+" (pairs)")
 	for _, p := range rec.Pairs {
-		tally.Case()
-		what := fmt.Sprintf("%s and %s", p.Truth, p.Made)
+		r := all.Next("%s and %s", p.Truth, p.Made)
 		a, b := pictures[p.Truth], pictures[p.Made]
-		if a == nil || b == nil {
-			t.Fatalf("%s: no picture", what)
-		}
-		golden.Equal(t, tally, what+": edge pixels", [2]int{count(edgesIn(a)), count(edgesIn(b))}, p.EdgePixels)
-		tally.Float(t, what+": structural", structural(a, b), p.Structural, golden.Tolerance{Abs: 1e-12})
+		require.NotNil(t, a, p.Truth)
+		require.NotNil(t, b, p.Made)
+		r.Equal("edge pixels", [2]int{count(edgesIn(a)), count(edgesIn(b))}, p.EdgePixels)
+		r.Within("structural", structural(a, b), p.Structural, golden.Tolerance{Abs: 1e-12})
 	}
 }
 
@@ -120,19 +118,17 @@ func count(edges []bool) int {
 }
 
 func TestExtractEqualsTheOriginal(t *testing.T) {
-	tally := golden.NewTally(t, file+" (extract)")
+	r := golden.Of(t, file+" (extract)")
 	for _, c := range readRecording(t).Extract {
-		tally.Case()
-		golden.Equal(t, tally, fmt.Sprintf("%q", c.Text), extract(c.Text), c.Expected)
+		r.Next("%q", c.Text).Equal("extracted", extract(c.Text), c.Expected)
 	}
 }
 
 func TestCheckAcceptsWhatTheOriginalDoes(t *testing.T) {
-	tally := golden.NewTally(t, file+" (valid)")
+	r := golden.Of(t, file+" (valid)")
 	for _, c := range readRecording(t).Cases {
-		tally.Case()
 		err := checkCode(c.SVG)
-		golden.Equal(t, tally, fmt.Sprintf("%s: valid (%v)", c.ID, err), err == nil, c.Valid)
+		r.Next("%s (%v)", c.ID, err).Equal("valid", err == nil, c.Valid)
 	}
 }
 
@@ -153,9 +149,9 @@ func comparePictures(t *testing.T, file string) {
 	t.Helper()
 	var rec recording
 	golden.Read(t, file, &rec)
-	tally := golden.NewTally(t, file+" (pictures)")
+	all := golden.Of(t, file+" (pictures)")
 	for _, c := range rec.Cases {
-		tally.Case()
+		r := all.Next("%s", c.ID)
 		want := picture(t, c.PNG)
 		got, err := render(t.Context(), c.SVG)
 		if err != nil {
@@ -164,11 +160,11 @@ func comparePictures(t *testing.T, file string) {
 		}
 		mean, far := differ(got, want)
 		if strings.Contains(c.SVG, "<text") {
-			tally.Float(t, c.ID+": ink", darkness(got), darkness(want), golden.Tolerance{Rel: 0.5})
+			r.Within("ink", darkness(got), darkness(want), golden.Tolerance{Rel: 0.5})
 			continue
 		}
-		tally.Float(t, c.ID+": mean difference in levels", mean, 0, golden.Tolerance{Abs: 0.5})
-		tally.Float(t, c.ID+": share of pixels far off", far, 0, golden.Tolerance{Abs: 0.002})
+		r.Within("mean difference in levels", mean, 0, golden.Tolerance{Abs: 0.5})
+		r.Within("share of pixels far off", far, 0, golden.Tolerance{Abs: 0.002})
 	}
 }
 
@@ -224,9 +220,8 @@ func TestTurnsEqualTheOriginals(t *testing.T) {
 	}
 	data, err := NewDataset(list)
 	require.NoError(t, err)
-	tally := golden.NewTally(t, file+" (env)")
+	all := golden.Of(t, file+" (env)")
 	for _, ep := range rec.Env {
-		tally.Case()
 		o := DefaultOptions()
 		require.NoError(t, env.Decode(ep.Config, &o))
 		o.DINO, o.DreamSim = constant(rec.Stub.DINO), constant(rec.Stub.DreamSim)
@@ -242,36 +237,34 @@ func TestTurnsEqualTheOriginals(t *testing.T) {
 			}
 			return drawn[code], nil
 		}
-		playRecorded(t, tally, e, ep)
+		playRecorded(all.Next("seed %d", ep.Seed), e, ep)
 	}
 }
 
-func playRecorded(t *testing.T, tally *golden.Tally, e *Env, ep recorded) {
-	what := fmt.Sprintf("seed %d", ep.Seed)
-	envtest.Reset(t, e, ep.Seed)
-	golden.Equal(t, tally, what+": sample", e.Sample().Name, ep.Picked)
+func playRecorded(r *golden.Run, e *Env, ep recorded) {
+	envtest.Reset(r, e, ep.Seed)
+	r.Equal("sample", e.Sample().Name, ep.Picked)
 	for i, turn := range ep.Turns {
-		what := fmt.Sprintf("%s turn %d %q", what, i, turn.Response)
-		out := envtest.Play(t, e, turn.Response)
-		tally.Float(t, what+": reward", out.Reward.Sum(), turn.Reward, golden.Tolerance{Abs: 1e-9})
-		golden.Equal(t, tally, what+": done", out.Done, turn.Done)
-		golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, turn.FormatCorrect)
-		golden.Equal(t, tally, what+": actions", strings.Join(out.Response.Actions, "\x00"),
-			strings.Join(turn.Actions, "\x00"))
+		r := r.In("turn %d %q", i, turn.Response)
+		out := envtest.Play(r, e, turn.Response)
+		r.Within("reward", out.Reward.Sum(), turn.Reward, golden.Tolerance{Abs: 1e-9})
+		r.Equal("done", out.Done, turn.Done)
+		r.Equal("format", out.Response.FormatCorrect, turn.FormatCorrect)
+		r.Equal("actions", strings.Join(out.Response.Actions, "\x00"), strings.Join(turn.Actions, "\x00"))
 		for name, want := range turn.Metrics.Turn {
-			golden.Equal(t, tally, what+": "+name, out.Turn[name], words.Number(want))
+			r.Equal(name, out.Turn[name], words.Number(want))
 		}
 		for name, want := range turn.Metrics.Traj {
-			golden.Equal(t, tally, what+": "+name, out.Trajectory[name], words.Number(want))
+			r.Equal(name, out.Trajectory[name], words.Number(want))
 		}
 		if s := turn.Scores; s != nil {
-			tally.Float(t, what+": total", out.Turn["total_score"], s.Total, golden.Tolerance{Abs: 1e-9})
-			tally.Float(t, what+": structural", out.Turn["structural_score"], s.Structural, golden.Tolerance{Abs: 1e-9})
-			tally.Float(t, what+": dino", out.Turn["dino_score"], s.DINO, golden.Tolerance{})
-			tally.Float(t, what+": dreamsim", out.Turn["dreamsim_score"], s.DreamSim, golden.Tolerance{})
+			r.Within("total", out.Turn["total_score"], s.Total, golden.Tolerance{Abs: 1e-9})
+			r.Within("structural", out.Turn["structural_score"], s.Structural, golden.Tolerance{Abs: 1e-9})
+			r.Within("dino", out.Turn["dino_score"], s.DINO, golden.Tolerance{})
+			r.Within("dreamsim", out.Turn["dreamsim_score"], s.DreamSim, golden.Tolerance{})
 		}
-		require.Len(t, out.Observation.Images, 1)
+		require.Len(r, out.Observation.Images, 1)
 		size := out.Observation.Images[0].Bounds()
-		golden.Equal(t, tally, what+": picture", [2]int{size.Dx(), size.Dy()}, turn.Size)
+		r.Equal("picture", [2]int{size.Dx(), size.Dy()}, turn.Size)
 	}
 }

@@ -99,3 +99,14 @@ func TestARunReadsItsCaseAndComparesWithIt(t *testing.T) {
 			"f: one: got 2, want 1 (off by 1, allowed 0)"}, s.errors)
 	})
 }
+
+// TestRecordingsOfAnotherFormNameTheirCasesAndParts in messages, and count their cases.
+func TestRecordingsOfAnotherFormNameTheirCasesAndParts(t *testing.T) {
+	s := watch(func(t testing.TB) {
+		all := golden.Of(t, "f")
+		all.Next("seed %d", 1).In("turn %d", 2).Within("reward", 3, 1, golden.Tolerance{})
+		all.Next("seed %d", 2).Equal("done", true, true)
+	})
+	require.Equal(t, []string{"f: seed 1: turn 2: reward: got 3, want 1 (off by 2, allowed 0)"}, s.errors)
+	require.Equal(t, []string{"golden: f: 2 cases, 2 comparisons"}, s.logs)
+}

@@ -2,6 +2,7 @@ package golden
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,7 @@ type Run struct {
 	Case
 	testing.TB
 	tally   *Tally
+	place   string // in messages, before what was compared
 	counted bool
 }
 
@@ -33,6 +35,26 @@ func EachOf(t *testing.T, file string, cases []Case, compare func(r *Run)) {
 	}
 }
 
+// Of is a run for a recording of another form: Next begins each of its cases.
+func Of(t testing.TB, name string) *Run {
+	t.Helper()
+	return &Run{TB: t, tally: NewTally(t, name), counted: true}
+}
+
+// Next counts a case, and names it in the messages of its comparisons.
+func (r *Run) Next(format string, args ...any) *Run {
+	r.tally.Case()
+	return r.In(format, args...)
+}
+
+// In is the run for a part of the case, which the messages of its comparisons name.
+func (r *Run) In(format string, args ...any) *Run {
+	r.Add(0)
+	part := *r
+	part.place += fmt.Sprintf(format, args...) + ": "
+	return &part
+}
+
 // Add counts n comparisons made by the caller.
 func (r *Run) Add(n int) {
 	if !r.counted {
@@ -46,14 +68,20 @@ func (r *Run) Add(n int) {
 func (r *Run) Equal(what string, got, want any) {
 	r.Helper()
 	r.Add(1)
-	require.Equal(r, want, got, what)
+	require.Equal(r, want, got, r.place+what)
 }
 
 // Float compares a number within the tolerance of the case.
 func (r *Run) Float(what string, got, want float64) {
 	r.Helper()
+	r.Within(what, got, want, r.Tolerance)
+}
+
+// Within compares a number within a tolerance of its own.
+func (r *Run) Within(what string, got, want float64, tol Tolerance) {
+	r.Helper()
 	r.Add(0)
-	r.tally.Float(r, what, got, want, r.Tolerance)
+	r.tally.Float(r, r.place+what, got, want, tol)
 }
 
 // Number compares a number with the recorded one.
@@ -66,7 +94,7 @@ func (r *Run) Number(name string, got float64) {
 func Vector[T float32 | float64](r *Run, what string, got []T, want []float64) {
 	r.Helper()
 	r.Add(0)
-	Floats(r, r.tally, what, got, want, r.Tolerance)
+	Floats(r, r.tally, r.place+what, got, want, r.Tolerance)
 }
 
 // Numbers compares numbers with the recorded ones, which may be in lists of lists.

@@ -41,38 +41,38 @@ type Turn struct {
 
 // Compare compares an outcome with the turn: rewards, metrics, and the parsed response.
 // format names the reward part of the format.
-func (s *Turn) Compare(t *testing.T, tally *golden.Tally, what string, out env.Outcome, format string) {
-	t.Helper()
-	tally.Float(t, what+": reward", out.Reward.Sum(), s.Reward, Sums)
-	golden.Equal(t, tally, what+": done", out.Done, s.Done)
+func (s *Turn) Compare(r *golden.Run, out env.Outcome, format string) {
+	r.Helper()
+	r.Within("reward", out.Reward.Sum(), s.Reward, Sums)
+	r.Equal("done", out.Done, s.Done)
 	if s.Success != nil {
-		golden.Equal(t, tally, what+": success", out.Success, *s.Success)
+		r.Equal("success", out.Success, *s.Success)
 	}
-	golden.Equal(t, tally, what+": number of turn metrics", len(out.Turn), len(s.Metrics.Turn))
+	r.Equal("number of turn metrics", len(out.Turn), len(s.Metrics.Turn))
 	for name, raw := range s.Metrics.Turn {
-		golden.Equal(t, tally, what+": "+name, out.Turn[name], Metric(t, raw))
+		r.Equal(name, out.Turn[name], Metric(r, raw))
 	}
 	for name, want := range s.Metrics.Traj {
-		golden.Equal(t, tally, what+": "+name, out.Trajectory[name], words.Number(want))
+		r.Equal(name, out.Trajectory[name], words.Number(want))
 	}
-	Lists(t, tally, what+": actions", out.Response.Actions, s.Parsed.Actions)
-	golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, s.Parsed.FormatCorrect)
+	Lists(r, "actions", out.Response.Actions, s.Parsed.Actions)
+	r.Equal("format", out.Response.FormatCorrect, s.Parsed.FormatCorrect)
 	if s.Parsed.FormatRewarded != nil {
-		golden.Equal(t, tally, what+": format rewarded", out.Reward.Of(format) != 0, *s.Parsed.FormatRewarded)
+		r.Equal("format rewarded", out.Reward.Of(format) != 0, *s.Parsed.FormatRewarded)
 	}
-	golden.Equal(t, tally, what+": state reward", len(out.Claims) > 0, s.Parsed.Observation != nil ||
+	r.Equal("state reward", len(out.Claims) > 0, s.Parsed.Observation != nil ||
 		s.Parsed.Prediction != nil)
 	for _, c := range out.Claims {
 		want := s.Parsed.Observation
 		if c.Section == reward.SectionPrediction {
 			want = s.Parsed.Prediction
 		}
-		Lists(t, tally, what+": claim about "+c.Section, c.Truth, want)
+		Lists(r, "claim about "+c.Section, c.Truth, want)
 	}
 }
 
 // Metric reads a number, or a yes or no.
-func Metric(t *testing.T, raw json.RawMessage) float64 {
+func Metric(t testing.TB, raw json.RawMessage) float64 {
 	t.Helper()
 	var b bool
 	if json.Unmarshal(raw, &b) == nil {
@@ -85,11 +85,8 @@ func Metric(t *testing.T, raw json.RawMessage) float64 {
 	return f
 }
 
-// Lists compares two lists that must be the same.
-func Lists[T comparable](t *testing.T, tally *golden.Tally, what string, got, want []T) {
-	t.Helper()
-	tally.Add(1)
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
+// Lists compares two lists that must be the same. No list is an empty one.
+func Lists[T comparable](r *golden.Run, what string, got, want []T) {
+	r.Helper()
+	r.Equal(what, slices.Concat(got), slices.Concat(want))
 }
