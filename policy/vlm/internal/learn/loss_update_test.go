@@ -179,13 +179,9 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			weigh(t, b, o, mask)
 			e, want := plain(t, b, o, scores)
 			require.NoError(t, learn.CheckUpdate(b, &o, false))
-			p := o.Policy
-			if d, ok := p.(loss.Distill); ok {
-				p = d.Policy
-			}
-			switch p.(type) {
-			case loss.SAPO, loss.Reinforce, loss.KLCov, loss.DPPO, loss.PrimeDPPO, loss.DRO, loss.VESPO: // or far limits
-			default:
+			switch o.Policy.(type) {
+			case loss.PPO, loss.GSPO, loss.TurnGSPO, loss.TurnPPO, loss.CISPO, loss.GMPO, loss.ClipCov, loss.M2PO, loss.LUSPO,
+				ownPPO, ownLoss:
 				require.Positive(t, want.ClipFrac, "the batch must reach the clip")
 			}
 			noEntropy := o
