@@ -65,13 +65,13 @@ type library struct {
 	executables atomic.Int64 // of all programs
 }
 
-// maxExecutables limits the host memory used by executables, which is about a megabyte each. A training step of one
+// maxExecutables limits the host memory used by executables, which is one or two megabytes each. A training step of one
 // configuration has some dozens, with pictures a hundred; the prompt lengths met over weeks of training would need an
 // unlimited number. maxLoaded is the limit on a CPU with a store, which gives back within milliseconds what was
 // freed.
 const (
 	maxExecutables = 512
-	maxLoaded      = 160
+	maxLoaded      = 144
 )
 
 // New wraps the first device of a backend, which the caller still owns and may share

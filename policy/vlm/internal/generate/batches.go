@@ -116,7 +116,7 @@ func (g *Generator) compact(s *Session) error {
 // the matrices of a pass. Calling the programs of a small one takes longer than computing.
 func fewestRows(accelerator bool, matrices int64) int {
 	switch {
-	case accelerator:
+	case accelerator, matrices < 1<<21:
 		return 32
 	case matrices < 1<<24:
 		return 8

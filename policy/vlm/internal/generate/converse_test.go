@@ -140,7 +140,7 @@ func TestForgettingFreesTheCache(t *testing.T) {
 	require.Empty(t, m.Gen.Batches)
 }
 
-// Batches of 16 rows and more shrink when half of them have ended.
+// Batches of 64 rows and more of a tiny model shrink when half of them have ended.
 func TestShrinkingABatchChangesNoConversation(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen2, model.Qwen35Text} {
 		testShrinking(t, New(t, family, Options{}))
@@ -167,7 +167,7 @@ func testShrinking(t *testing.T, m *Model) {
 		delete(played, key)
 	}
 	played.Play(t, m, second, o)
-	require.Len(t, m.Gen.Batches[0].Rows, 8)
+	require.Len(t, m.Gen.Batches[0].Rows, 32)
 	requireScored(t, played, m, 1)
 }
 

@@ -28,5 +28,6 @@ func TestGuessesFollowWhatWasWritten(t *testing.T) {
 
 // Batches of larger models shrink to one row.
 func TestFewestRows(t *testing.T) {
-	require.Equal(t, []int{8, 1, 32}, []int{fewestRows(false, 1<<24-1), fewestRows(false, 1<<24), fewestRows(true, 1)})
+	require.Equal(t, []int{32, 8, 1, 32}, []int{fewestRows(false, 1<<21-1), fewestRows(false, 1<<24-1),
+		fewestRows(false, 1<<24), fewestRows(true, 1)})
 }
