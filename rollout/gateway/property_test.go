@@ -69,9 +69,12 @@ func TestWhateverAClientDoesRowsAreWhatWasSampled(t *testing.T) {
 	}
 }
 
-// wildText is a response with reasoning, text and calls, some of them damaged.
+// wildText is a response with reasoning, text and calls, some of them damaged, or with reasoning alone.
 func wildText(r *rand.Rand) string {
 	var b strings.Builder
+	if r.IntN(8) == 0 {
+		return "<think>\nonly a plan\n</think>\n\n"
+	}
 	if r.IntN(2) == 0 {
 		fmt.Fprintf(&b, "<think>\nplan %d\n</think>\n\n", r.IntN(9))
 	}
@@ -130,6 +133,11 @@ func (w *wild) send(body string, ms []object) {
 		echo["content"] = "<think>\n\n" + a.Reasoning + "\n</think>\n\n" + a.Text
 	}
 	next := append([]object{}, ms...)
+	if said, ok := ms[len(ms)-1]["content"].(string); ok && a.Text == "" && len(a.Calls) == 0 && w.r.IntN(2) == 0 {
+		next[len(ms)-1] = object{"role": "user", "content": said + "\ngo on"} // the answer is left out
+		w.ends = append(w.ends, next)
+		return
+	}
 	var calls, results []object
 	for _, c := range a.Calls {
 		calls = append(calls, object{"id": c.ID, "type": "function", "function": object{"name": c.Name,
