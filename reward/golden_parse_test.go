@@ -2,7 +2,6 @@ package reward
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -34,47 +33,41 @@ func TestParsersEqualTheOriginals(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			var recorded struct{ Cases []parseCase }
 			golden.Read(t, file, &recorded)
-			tally := golden.NewTally(t, file)
+			r := golden.Of(t, file)
 			for i, c := range recorded.Cases {
-				tally.Case()
-				compareParse(t, tally, fmt.Sprintf("case %d, %s on %q", i, c.Parser, c.Response), c)
+				compareParse(r.Next("case %d, %s on %q", i, c.Parser, c.Response), c)
 			}
 		})
 	}
 }
 
-func compareParse(t *testing.T, tally *golden.Tally, what string, c parseCase) {
+func compareParse(r *golden.Run, c parseCase) {
 	dialect, format, _ := strings.Cut(c.Parser, "/")
 	if dialect == "lite_sokoban" || dialect == "lite_frozenlake" {
 		dialect = string(Lite)
 	}
 	p, err := NewParser(format, ParserOptions{Dialect: Dialect(dialect), ActionSep: c.ActionSep,
 		MaxActions: c.MaxActions, SpecialTokens: c.SpecialTokens})
-	require.NoError(t, err, what)
+	require.NoError(r, err)
 	got := p.Parse(c.Response)
 	raw := c.Response // recorded only when it differs
-	golden.Decode(t, c.Expected, "llm_raw_response", &raw)
-	golden.Equal(t, tally, what+": raw", got.Raw, raw)
+	golden.Decode(r, c.Expected, "llm_raw_response", &raw)
+	r.Equal("raw", got.Raw, raw)
 	for name, value := range c.Expected {
 		switch name {
 		case "llm_raw_response":
 		case "actions":
-			want := golden.Value[[]string](t, c.Expected, name)
-			tally.Add(1)
-			require.Equal(t, want, got.Actions, "%s: actions", what)
+			r.Equal(name, got.Actions, golden.Value[[]string](r, c.Expected, name))
 		case "format_correct":
-			want := golden.Value[bool](t, c.Expected, name)
-			golden.Equal(t, tally, what+": format_correct", got.FormatCorrect, want)
+			r.Equal(name, got.FormatCorrect, golden.Value[bool](r, c.Expected, name))
 		case "llm_response":
-			want := golden.Value[string](t, c.Expected, name)
-			golden.Equal(t, tally, what+": canonical", p.Canonical(got), want)
+			r.Equal(name, p.Canonical(got), golden.Value[string](r, c.Expected, name))
 		default:
 			section, known := sectionOf[name]
 			if !known {
-				t.Fatalf("%s: recorded field %q = %s has no counterpart", what, name, value)
+				r.Fatalf("case %v: recorded field %q = %s has no counterpart", c, name, value)
 			}
-			want := golden.Value[string](t, c.Expected, name)
-			golden.Equal(t, tally, what+": "+name, got.Sections[section], want)
+			r.Equal(name, got.Sections[section], golden.Value[string](r, c.Expected, name))
 		}
 	}
 }

@@ -57,7 +57,7 @@ func replay(t *testing.T, c *Client, path string, asked map[string]any) (env.Obs
 // recorded responses to POST, including those to hand-made requests.
 func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 	const folder = "remote"
-	tally := golden.NewTally(t, folder+" (client)")
+	tally := golden.Of(t, folder+" (client)")
 	rt := &answerWith{}
 	c, err := NewClient(patientOptions(rt))
 	require.NoError(t, err)
@@ -65,42 +65,42 @@ func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 		if e.method == http.MethodGet {
 			continue // the client sends GET only to see that a service answers
 		}
-		tally.Case()
+		run := tally.Next("%s", e.ID)
 		rt.exchange, rt.asked = e, nil
 		kind := e.header.Get("Content-Type")
 		asked, _ := wire.Decode(kind, e.asked, 100)
 		first, out, err := replay(t, c, e.path, asked.Data)
 		if strings.HasPrefix(e.Group, "client") {
-			golden.Equal(t, tally, e.ID+": request", inOrder(t, kind, rt.asked), inOrder(t, kind, e.asked))
+			run.Equal("request", inOrder(t, kind, rt.asked), inOrder(t, kind, e.asked))
 		}
 		if e.Status != http.StatusOK {
-			checkFailure(t, tally, e, err)
+			checkFailure(run, e, err)
 			continue
 		}
 		require.NoError(t, err, e.ID)
 		said, err := wire.Decode(e.reply.Get("Content-Type"), e.answer, 100)
 		require.NoError(t, err, e.ID)
 		if text, ok := said.Data["obs"].(string); ok {
-			golden.Equal(t, tally, e.ID+": text", first.Text, text)
-			golden.Equal(t, tally, e.ID+": images", len(first.Images), len(said.Images))
+			run.Equal("text", first.Text, text)
+			run.Equal("images", len(first.Images), len(said.Images))
 		}
 		for i, img := range first.Images {
 			room := 1 << 20
 			want, err := wire.DecodeImage(said.Images[i], &room)
 			require.NoError(t, err)
-			golden.Equal(t, tally, e.ID+": pixels", pixelText(img), pixelText(want))
+			run.Equal("pixels", pixelText(img), pixelText(want))
 		}
 		if pay, ok := wire.Float(said.Data["reward"]); ok {
-			golden.Equal(t, tally, e.ID+": reward", out.Reward.Sum(), pay)
-			golden.Equal(t, tally, e.ID+": done", out.Done, said.Data["done"].(bool))
+			run.Equal("reward", out.Reward.Sum(), pay)
+			run.Equal("done", out.Done, said.Data["done"].(bool))
 			info := said.Data["info"].(map[string]any)
-			golden.Equal(t, tally, e.ID+": success", out.Success, info["success"].(bool))
+			run.Equal("success", out.Success, info["success"].(bool))
 			turn := info["metrics"].(map[string]any)["turn_metrics"].(map[string]any)
 			want, _ := wire.Float(turn["action_is_valid"])
-			golden.Equal(t, tally, e.ID+": valid", out.Turn["action_is_valid"], want)
+			run.Equal("valid", out.Turn["action_is_valid"], want)
 		}
 		if id, ok := said.Data["session_id"].(string); ok {
-			golden.Equal(t, tally, e.ID+": session", c.session, id)
+			run.Equal("session", c.session, id)
 		}
 	}
 }
@@ -121,12 +121,12 @@ func inOrder(t *testing.T, kind string, body []byte) string {
 }
 
 // checkFailure expects the sentinel for the status and the service's words.
-func checkFailure(t *testing.T, tally *golden.Tally, e exchange, err error) {
-	t.Helper()
+func checkFailure(run *golden.Run, e exchange, err error) {
+	run.Helper()
 	var failure *Error
-	require.ErrorAs(t, err, &failure, e.ID)
-	golden.Equal(t, tally, e.ID+": status", failure.Status, e.Status)
-	golden.Equal(t, tally, e.ID+": detail", `{"detail":"`+failure.Detail+`"}`, string(e.answer))
+	require.ErrorAs(run, err, &failure, e.ID)
+	run.Equal("status", failure.Status, e.Status)
+	run.Equal("detail", `{"detail":"`+failure.Detail+`"}`, string(e.answer))
 	want := map[int]error{400: ErrRequest, 401: ErrUnauthorized, 404: ErrSession, 500: ErrRemote, 503: ErrBusy}[e.Status]
-	golden.Equal(t, tally, e.ID+": kind", errors.Is(err, want), true)
+	run.Equal("kind", errors.Is(err, want), true)
 }

@@ -61,9 +61,9 @@ func TestServerAnswersAsTheLegacyService(t *testing.T) {
 	s := serve(t, func(o *ServerOptions) { o.Lite, o.Legacy = nil, legacyEnvs(t) })
 	h := httptest.NewServer(s)
 	defer h.Close()
-	tally := golden.NewTally(t, folder)
+	tally := golden.Of(t, folder)
 	for _, e := range exchanges(t, folder) {
-		tally.Case()
+		run := tally.Next("%s", e.ID)
 		r, err := http.NewRequest(e.method, h.URL+e.path, bytes.NewReader(e.asked))
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", e.header.Get("Content-Type"))
@@ -72,12 +72,11 @@ func TestServerAnswersAsTheLegacyService(t *testing.T) {
 		body, err := io.ReadAll(got.Body)
 		require.NoError(t, err, e.ID)
 		require.NoError(t, got.Body.Close())
-		golden.Equal(t, tally, e.ID+": status", got.StatusCode, e.Status)
-		golden.Equal(t, tally, e.ID+": headers", headerNames(got.Header), headerNames(e.reply))
-		golden.Equal(t, tally, e.ID+": content type", got.Header.Get("Content-Type"), e.reply.Get("Content-Type"))
-		golden.Equal(t, tally, e.ID+": body", legacyMasked(body), legacyMasked(e.answer))
-		golden.Equal(t, tally, e.ID+": images", strings.Count(string(body), "__pil_image__"),
-			strings.Count(string(e.answer), "__pil_image__"))
+		run.Equal("status", got.StatusCode, e.Status)
+		run.Equal("headers", headerNames(got.Header), headerNames(e.reply))
+		run.Equal("content type", got.Header.Get("Content-Type"), e.reply.Get("Content-Type"))
+		run.Equal("body", legacyMasked(body), legacyMasked(e.answer))
+		run.Equal("images", strings.Count(string(body), "__pil_image__"), strings.Count(string(e.answer), "__pil_image__"))
 	}
 }
 
@@ -106,9 +105,9 @@ func patientOptions(rt http.RoundTripper) ClientOptions {
 // give their content, failures the matching error.
 func TestLegacyClientReadsRecordedResponses(t *testing.T) {
 	const folder = "remote/legacy"
-	tally := golden.NewTally(t, folder+" (client)")
+	tally := golden.Of(t, folder+" (client)")
 	for _, e := range exchanges(t, folder) {
-		tally.Case()
+		run := tally.Next("%s", e.ID)
 		rt := &answerWith{exchange: e}
 		o := patientOptions(rt)
 		o.Name = "any"
@@ -123,9 +122,9 @@ func TestLegacyClientReadsRecordedResponses(t *testing.T) {
 			first := list[0].(map[string]any)
 			if len(list) == 2 {
 				got, err := c.Reset(context.Background(), 1)
-				golden.Equal(t, tally, e.ID+": failed", err != nil, len(first) == 0)
+				run.Equal("failed", err != nil, len(first) == 0)
 				if err == nil {
-					golden.Equal(t, tally, e.ID+": text", got.Text, first["obs_str"].(string))
+					run.Equal("text", got.Text, first["obs_str"].(string))
 				} else {
 					require.ErrorIs(t, err, ErrRemote)
 				}
@@ -135,16 +134,16 @@ func TestLegacyClientReadsRecordedResponses(t *testing.T) {
 			// with the step once more.
 			out, _, err := c.step(context.Background(), "any")
 			require.NoError(t, err, e.ID)
-			golden.Equal(t, tally, e.ID+": text", out.Observation.Text, first["obs_str"].(string))
+			run.Equal("text", out.Observation.Text, first["obs_str"].(string))
 			pay, _ := wire.Float(list[1])
-			golden.Equal(t, tally, e.ID+": reward", out.Reward.Sum(), pay)
-			golden.Equal(t, tally, e.ID+": done", out.Done, list[2].(bool))
+			run.Equal("reward", out.Reward.Sum(), pay)
+			run.Equal("done", out.Done, list[2].(bool))
 			info := list[3].(map[string]any)
-			golden.Equal(t, tally, e.ID+": raw", out.Response.Raw, info["llm_raw_response"].(string))
-			golden.Equal(t, tally, e.ID+": correct", out.Response.FormatCorrect, info["format_correct"].(bool))
-			golden.Equal(t, tally, e.ID+": actions", len(out.Response.Actions), len(info["actions"].([]any)))
+			run.Equal("raw", out.Response.Raw, info["llm_raw_response"].(string))
+			run.Equal("correct", out.Response.FormatCorrect, info["format_correct"].(bool))
+			run.Equal("actions", len(out.Response.Actions), len(info["actions"].([]any)))
 			traj := info["metrics"].(map[string]any)["traj_metrics"].(map[string]any)
-			golden.Equal(t, tally, e.ID+": success", out.Success, traj["success"].(bool))
+			run.Equal("success", out.Success, traj["success"].(bool))
 		}
 		if len(results) > 0 {
 			continue
@@ -153,7 +152,7 @@ func TestLegacyClientReadsRecordedResponses(t *testing.T) {
 		_, err = c.Reset(context.Background(), 1)
 		var failure *Error
 		require.ErrorAs(t, err, &failure, e.ID)
-		golden.Equal(t, tally, e.ID+": status", failure.Status, e.Status)
+		run.Equal("status", failure.Status, e.Status)
 		switch {
 		case e.Status == http.StatusInternalServerError:
 			require.ErrorIs(t, err, ErrRemote, e.ID)

@@ -221,10 +221,10 @@ func (st *stage) occupy(t *testing.T, e exchange) (free func()) {
 func TestServerAnswersAsTheOriginalService(t *testing.T) {
 	const folder = "remote"
 	all := exchanges(t, folder)
-	tally := golden.NewTally(t, folder)
+	tally := golden.Of(t, folder)
 	stages := map[string]*stage{}
 	for _, e := range all {
-		tally.Case()
+		run := tally.Next("%s", e.ID)
 		st := stages[e.host]
 		if st == nil {
 			st = newStage(t, e.host, all)
@@ -236,26 +236,26 @@ func TestServerAnswersAsTheOriginalService(t *testing.T) {
 		}
 		got, body := st.play(t, e)
 		free()
-		st.compare(t, tally, e, got, body)
+		st.compare(run, e, got, body)
 	}
 }
 
 // compare compares our response with the recorded one.
-func (st *stage) compare(t *testing.T, tally *golden.Tally, e exchange, got *http.Response, body []byte) {
-	t.Helper()
-	golden.Equal(t, tally, e.ID+": status", got.StatusCode, e.Status)
-	golden.Equal(t, tally, e.ID+": headers", headerNames(got.Header), headerNames(e.reply))
+func (st *stage) compare(run *golden.Run, e exchange, got *http.Response, body []byte) {
+	run.Helper()
+	run.Equal("status", got.StatusCode, e.Status)
+	run.Equal("headers", headerNames(got.Header), headerNames(e.reply))
 	kind, want := got.Header.Get("Content-Type"), e.reply.Get("Content-Type")
-	golden.Equal(t, tally, e.ID+": content type", masked("", []byte(kind)), masked("", []byte(want)))
+	run.Equal("content type", masked("", []byte(kind)), masked("", []byte(want)))
 	ours, err := wire.Decode(kind, body, 100)
 	if err != nil { // not multipart
 		if !strings.Contains(string(e.answer), placeholder) {
-			golden.Equal(t, tally, e.ID+": body", masked(kind, body), masked(want, e.answer))
+			run.Equal("body", masked(kind, body), masked(want, e.answer))
 		}
 		return
 	}
 	theirs, err := wire.Decode(want, e.answer, 100)
-	require.NoError(t, err, e.ID)
+	require.NoError(run, err, e.ID)
 	if id, ok := theirs.Data["session_id"].(string); ok {
 		mine := ours.Data["session_id"].(string)
 		st.known[id], st.stubs[mine] = mine, st.last
@@ -263,39 +263,39 @@ func (st *stage) compare(t *testing.T, tally *golden.Tally, e exchange, got *htt
 	if text, _ := theirs.Data["obs"].(string); strings.Contains(text, placeholder) {
 		delete(ours.Data, "obs")
 		delete(theirs.Data, "obs")
-		compareValues(t, tally, e.ID, ours.Data, theirs.Data)
+		compareValues(run, ours.Data, theirs.Data)
 	} else {
-		golden.Equal(t, tally, e.ID+": body", masked(kind, body), masked(want, e.answer))
+		run.Equal("body", masked(kind, body), masked(want, e.answer))
 	}
-	golden.Equal(t, tally, e.ID+": images", len(ours.Images), len(theirs.Images))
+	run.Equal("images", len(ours.Images), len(theirs.Images))
 	for i := range min(len(ours.Images), len(theirs.Images)) {
 		if strings.Contains(e.Group, "stub") { // pictures of real environments are our own
-			samePixels(t, tally, e.ID, ours.Images[i], theirs.Images[i])
+			samePixels(run, ours.Images[i], theirs.Images[i])
 		}
 	}
 }
 
 // compareValues compares decoded objects whose session ids differ.
-func compareValues(t *testing.T, tally *golden.Tally, what string, got, want map[string]any) {
-	t.Helper()
+func compareValues(run *golden.Run, got, want map[string]any) {
+	run.Helper()
 	delete(got, "session_id")
 	delete(want, "session_id")
 	a, err := pyjson.Append(nil, got, pyjson.Legacy)
-	require.NoError(t, err)
+	require.NoError(run, err)
 	b, err := pyjson.Append(nil, want, pyjson.Legacy)
-	require.NoError(t, err)
-	golden.Equal(t, tally, what+": values", string(a), string(b))
+	require.NoError(run, err)
+	run.Equal("values", string(a), string(b))
 }
 
-func samePixels(t *testing.T, tally *golden.Tally, what string, got, want []byte) {
-	t.Helper()
+func samePixels(run *golden.Run, got, want []byte) {
+	run.Helper()
 	room := 1 << 20
 	a, err := wire.DecodeImage(got, &room)
-	require.NoError(t, err, what)
+	require.NoError(run, err)
 	b, err := wire.DecodeImage(want, &room)
-	require.NoError(t, err, what)
-	golden.Equal(t, tally, what+": size", a.Bounds(), b.Bounds())
-	golden.Equal(t, tally, what+": pixels", pixelText(a), pixelText(b))
+	require.NoError(run, err)
+	run.Equal("size", a.Bounds(), b.Bounds())
+	run.Equal("pixels", pixelText(a), pixelText(b))
 }
 
 // headerNames lists the headers of a response. Connection is about the server's

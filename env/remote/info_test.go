@@ -44,28 +44,27 @@ func TestParseInfoEqualsTheOriginals(t *testing.T) {
 			}
 		}
 		golden.Read(t, file, &recorded)
-		tally := golden.NewTally(t, file+" (info)")
+		tally := golden.Of(t, file+" (info)")
 		for i, c := range recorded.Cases {
-			tally.Case()
-			what := fmt.Sprintf("%s: case %d, %s on %q", file, i, c.Parser, c.Response)
+			run := tally.Next("case %d, %s on %q", i, c.Parser, c.Response)
 			dialect, format, _ := strings.Cut(c.Parser, "/")
 			if dialect == "lite_sokoban" || dialect == "lite_frozenlake" {
 				dialect = string(reward.Lite)
 			}
 			p, err := reward.NewParser(format, reward.ParserOptions{Dialect: reward.Dialect(dialect), ActionSep: c.ActionSep,
 				MaxActions: c.MaxActions, SpecialTokens: c.SpecialTokens})
-			require.NoError(t, err, what)
+			require.NoError(run, err)
 			v, err := pyjson.Parse(c.Expected)
-			require.NoError(t, err, what)
+			require.NoError(run, err)
 			want := v.(map[string]any)
 			if _, there := want["llm_raw_response"]; !there { // recorded only when it differs
 				want["llm_raw_response"] = c.Response
 			}
 			got := decoded(t, parseInfo(p, p.Parse(c.Response)))
 			names := slices.Sorted(maps.Keys(want))
-			golden.Equal(t, tally, what+": names", strings.Join(slices.Sorted(maps.Keys(got)), " "), strings.Join(names, " "))
+			run.Equal("names", slices.Sorted(maps.Keys(got)), names)
 			for _, name := range names {
-				golden.Equal(t, tally, what+": "+name, fmt.Sprintf("%#v", got[name]), fmt.Sprintf("%#v", want[name]))
+				run.Equal(name, fmt.Sprintf("%#v", got[name]), fmt.Sprintf("%#v", want[name]))
 			}
 		}
 	}

@@ -47,18 +47,16 @@ func TestStreamsEqualTheOriginals(t *testing.T) {
 		Numpy  []stream `json:"mt_numpy_legacy"`
 	}
 	read(t, &file)
-	tally := golden.NewTally(t, "envs/rng.json (streams)")
+	tally := golden.Of(t, "envs/rng.json (streams)")
 	replay := func(kind string, streams []stream, seed func(int64) func(op) float64) {
 		if len(streams) == 0 {
 			t.Errorf("%s: no streams", kind)
 		}
 		for _, s := range streams {
-			tally.Case()
-			draw := seed(s.Seed)
+			r, draw := tally.Next("%s seed %d", kind, s.Seed), seed(s.Seed)
 			for i, o := range s.Ops {
 				for k, want := range o.Out {
-					golden.Equal(t, tally, fmt.Sprintf("%s seed %d op %d (%s %d) draw %d", kind, s.Seed, i, o.Op, o.N, k), draw(o),
-						want)
+					r.In("op %d (%s %d)", i, o.Op, o.N).Equal(fmt.Sprint("draw ", k), draw(o), want)
 				}
 			}
 		}

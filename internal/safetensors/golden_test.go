@@ -17,7 +17,7 @@ import (
 // TestRecordedFilesCopyExactly: every recorded file has the tensors listed in its manifest,
 // and copying it tensor by tensor keeps every byte of data.
 func TestRecordedFilesCopyExactly(t *testing.T) {
-	tally := golden.NewTally(t, "vlm/safetensors")
+	tally := golden.Of(t, "vlm/safetensors")
 	root := golden.Path(t, "vlm")
 	var paths []string
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -27,7 +27,7 @@ func TestRecordedFilesCopyExactly(t *testing.T) {
 		return err
 	}))
 	for _, path := range paths {
-		tally.Case()
+		run := tally.Next("%s", path)
 		both(t, func(t *testing.T, mapping bool) {
 			r, err := open(path, mapping)
 			require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestRecordedFilesCopyExactly(t *testing.T) {
 				require.NoError(t, err)
 				b, err := again.Bytes(ts.Name)
 				require.NoError(t, err)
-				golden.Equal(t, tally, path+": "+ts.Name, string(a) == string(b), true)
+				run.Equal(ts.Name, string(a) == string(b), true)
 			}
 		})
 	}
@@ -71,14 +71,14 @@ func TestRecordedFilesCopyExactly(t *testing.T) {
 // TestRecordedCheckpointsOpen: a checkpoint, in shards or one file, has exactly the tensors
 // in its index.
 func TestRecordedCheckpointsOpen(t *testing.T) {
-	tally := golden.NewTally(t, "vlm/safetensors folders")
+	tally := golden.Of(t, "vlm/safetensors folders")
 	for _, dir := range golden.Models(t) {
 		dir = filepath.Join(dir, "checkpoint")
-		tally.Case()
+		run := tally.Next("%s", dir)
 		r, err := OpenSharded(dir)
 		require.NoError(t, err)
 		defer r.Close()
-		golden.Equal(t, tally, dir+": has tensors", len(r.Names()) > 0, true)
+		run.Equal("has tensors", len(r.Names()) > 0, true)
 		raw, err := os.ReadFile(filepath.Join(dir, "model.safetensors.index.json"))
 		if err != nil {
 			continue
@@ -88,9 +88,9 @@ func TestRecordedCheckpointsOpen(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(raw, &index))
 		names := r.Names()
-		golden.Equal(t, tally, dir+": tensors", len(names), len(index.WeightMap))
+		run.Equal("tensors", len(names), len(index.WeightMap))
 		for name, shard := range index.WeightMap {
-			golden.Equal(t, tally, dir+": "+name, slices.Contains(names, name) && r.Shard(name) == shard, true)
+			run.Equal(name, slices.Contains(names, name) && r.Shard(name) == shard, true)
 		}
 	}
 }
