@@ -55,7 +55,7 @@ func TestRegisteredRewardsArePartsOfEachTurn(t *testing.T) {
 	require.ErrorIs(t, r.RegisterReward("length", length), env.ErrDuplicate)
 	require.ErrorContains(t, r.RegisterReward("Lengthy one", length), "lower-case letters")
 
-	config := map[string]any{"rewards": map[string]any{"length": map[string]any{"scale": -0.5}}}
+	config := envtest.Options("rewards: {length: {scale: -0.5}}")
 	e := lake(t, r, config)
 	require.Contains(t, config, "rewards", "the configuration is not changed")
 	out := envtest.Play(t, e, "abcd")
@@ -68,23 +68,23 @@ func TestRegisteredRewardsArePartsOfEachTurn(t *testing.T) {
 	_, err = e.Step(t.Context(), "fail")
 	require.EqualError(t, err, "env: reward length: broken")
 
-	_, err = lake(t, r, map[string]any{"rewards": map[string]any{"endless": nil}}).Step(t.Context(), "x")
+	_, err = lake(t, r, envtest.Options("rewards: {endless: null}")).Step(t.Context(), "x")
 	require.ErrorContains(t, err, "reward endless is +Inf, must be finite")
-	_, err = lake(t, r, map[string]any{"rewards": map[string]any{"format": nil}}).Step(t.Context(),
+	_, err = lake(t, r, envtest.Options("rewards: {format: null}")).Step(t.Context(),
 		"<think>a</think><answer>Up</answer>")
 	require.ErrorContains(t, err, "pays a part of this name itself")
 
 	for want, given := range map[string]any{
-		"known: endless, format, length":       map[string]any{"lenth": nil},
-		`option "rewards.length"`:              map[string]any{"length": map[string]any{"skale": 1}},
-		"must be a mapping of settings":        map[string]any{"length": 3},
+		"known: endless, format, length":       envtest.Options("lenth: null"),
+		`option "rewards.length"`:              envtest.Options("length: {skale: 1}"),
+		"must be a mapping of settings":        envtest.Options("length: 3"),
 		"must be a mapping from names to sett": []any{"length"},
 	} {
 		_, err := r.New("frozenlake", map[string]any{"rewards": given})
 		testkit.Error(t, err, env.ErrOption, want)
 		require.NotEmpty(t, field.Keys(err))
 	}
-	_, err = builtin.Registry().New("frozenlake", map[string]any{"rewards": map[string]any{}})
+	_, err = builtin.Registry().New("frozenlake", envtest.Options("rewards: {}"))
 	require.ErrorIs(t, err, env.ErrOption, "without a registered reward, an environment gets its options unchanged")
 }
 
@@ -99,7 +99,7 @@ func TestRegisteredFormatsAreReadByEveryEnvironment(t *testing.T) {
 			continue
 		}
 		for _, rules := range append(k.Rules, "") {
-			config := map[string]any{"prompt_format": "planner"}
+			config := envtest.Options("prompt_format: planner")
 			if rules != "" {
 				config["rules"] = rules
 			}
@@ -117,14 +117,13 @@ func TestRegisteredFormatsAreReadByEveryEnvironment(t *testing.T) {
 			}
 			require.NoError(t, e.Close())
 		}
-		_, err := r.New(k.Name, map[string]any{"prompt_format": "planer"})
+		_, err := r.New(k.Name, envtest.Options("prompt_format: planer"))
 		require.ErrorContains(t, err, "registered formats: planner", k.Name)
 	}
 	// A configuration may also declare one itself.
-	e := lake(t, builtin.Registry(), map[string]any{"prompt_format": "mine", "format_sections": []any{"plan", "answer"}})
+	e := lake(t, builtin.Registry(), envtest.Options("prompt_format: mine, format_sections: [plan, answer]"))
 	out := envtest.Play(t, e, "<plan>a</plan><answer>Down</answer>")
 	require.True(t, out.Response.FormatCorrect)
-	_, err := builtin.Registry().New("frozenlake", map[string]any{"prompt_format": "mine", "format_sections": []any{
-		"plan"}})
+	_, err := builtin.Registry().New("frozenlake", envtest.Options("prompt_format: mine, format_sections: [plan]"))
 	require.ErrorContains(t, err, `"answer" is missing`)
 }

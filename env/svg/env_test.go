@@ -264,9 +264,8 @@ func TestErrorsNameTheSampleThatCannotBeDrawn(t *testing.T) {
 
 func TestInvalidOptionsAreReported(t *testing.T) {
 	envtest.Refused(t, FromConfig)
-	e, err := FromConfig(map[string]any{"dino_weight": 1, "dino_url": "http://localhost:1", "dreamsim_weight": 2,
-		"dreamsim_url": "http://localhost:2",
-		"device":       map[string]any{"dino": 0}, "seed": 42, "score_timeout": 1.5})
+	e, err := FromConfig(envtest.Options(`dino_weight: 1, dino_url: 'http://localhost:1', dreamsim_weight: 2,
+		dreamsim_url: 'http://localhost:2', device: {dino: 0}, seed: 42, score_timeout: 1.5`))
 	require.NoError(t, err)
 	require.IsType(t, &HTTPScorer{}, e.(*Env).Options().DINO)
 }
