@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -25,6 +26,9 @@ type meter struct {
 
 // Generate implements Policy.
 func (m *meter) Generate(ctx context.Context, prompts []Prompt, s Sampling) ([]Completion, error) {
+	if m.Policy == nil {
+		return nil, errors.New("policy: meter: the policy is nil")
+	}
 	out, err := m.Policy.Generate(ctx, prompts, s)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,6 +36,13 @@ func (m *meter) Generate(ctx context.Context, prompts []Prompt, s Sampling) ([]C
 		m.used.Add(out[i].Usage)
 	}
 	return out, err
+}
+
+// Forget implements Policy.
+func (m *meter) Forget(keys ...uint64) {
+	if m.Policy != nil {
+		m.Policy.Forget(keys...)
+	}
 }
 
 // Unwrap implements Unwrapper.

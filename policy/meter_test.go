@@ -39,3 +39,12 @@ func TestAMeterAddsUpAndCountsTokensIfThePolicyDoes(t *testing.T) {
 	require.Equal(t, 7, n)
 	require.Zero(t, used())
 }
+
+// TestAMeterOfNothingHasAnError, as Ask has.
+func TestAMeterOfNothingHasAnError(t *testing.T) {
+	m, used := policy.Meter(nil)
+	_, err := m.Generate(t.Context(), nil, policy.Sampling{})
+	require.ErrorContains(t, err, "the policy is nil")
+	m.Forget(1)
+	require.Zero(t, used())
+}
