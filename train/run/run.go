@@ -40,6 +40,9 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 		SharePrefix: c.Model.SharePrefix, DraftTokens: c.Model.DraftTokens,
 		Continuous: c.Run.Continuous && !c.UsesEngine(),
 	}
+	if c.UsesEngine() { // servers generate
+		o.TokensPerCall, o.DraftTokens = 0, 0
+	}
 	if m := &c.Model; m.Nodes > 1 {
 		o.Nodes = vlm.Nodes{Count: m.Nodes, Timeout: time.Duration(m.NodeTimeout) * time.Second}
 	}

@@ -49,6 +49,13 @@ func TestModelsFollowTheConfiguration(t *testing.T) {
 	require.Equal(t, "stored", ModelOptions(&c, nil).Adapter)
 	c.Agent.Model = config.AgentModelConfig{LoRARank: 8, LoRAAlpha: 32, Targets: []string{"all-linear"}}
 	require.Empty(t, ModelOptions(&c, nil).LoRA.Targets, "all of the decoder")
+	c.Model.PerCall, c.Model.DraftTokens = 2, 3
+	o = ModelOptions(&c, nil)
+	require.Equal(t, []int{2, 3}, []int{o.TokensPerCall, o.DraftTokens})
+	served := c
+	served.Agent.Rollout.Engine.Addresses = []string{"http://h:1"}
+	o = ModelOptions(&served, nil)
+	require.Zero(t, o.TokensPerCall+o.DraftTokens, "servers generate, so no model is refused for them")
 	offloads := func() []bool {
 		o := ModelOptions(&c, nil)
 		return []bool{o.OffloadMoments, o.OffloadReference, o.OffloadCriticMoments, o.OffloadCritic}
