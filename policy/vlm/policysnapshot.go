@@ -59,6 +59,7 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 			&learn.Replica{Net: r.Net, Weights: weights, Parts: r.Net.PartsOf(weights.Arrays)})
 	}
 	l.m.gen = l.m.newGenerator()
+	l.m.gen.Counted = m.gen.Counted // the model reports it
 	return l, nil
 }
 

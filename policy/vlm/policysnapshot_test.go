@@ -42,6 +42,7 @@ func TestPolicySnapshotsDoNotChange(t *testing.T) {
 		partsOf(m).Train(t, 2)
 		wg.Wait()
 		require.NoError(t, err)
+		require.Same(t, m.gen.Counted, l.(*policySnapshot).m.gen.Counted, "the model reports both")
 		for i, p := range vlmtest.Asks() {
 			require.Equal(t, want[p.Conversation], got[i], "%s: conversation %d", name, p.Conversation)
 		}

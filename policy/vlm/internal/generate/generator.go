@@ -48,13 +48,16 @@ type Generator struct {
 	packed   map[*Weights]*net.Parts // results of decodingWeights
 	heard    []int32                 // text of responses, for drafts
 
-	fed, passes atomic.Int64 // tokens that were decoded, and for how many rows there was a pass
+	*Counted
 }
 
+// Counted are the tokens that generators of one model decoded, and for how many rows there was a pass.
+type Counted struct{ fed, passes atomic.Int64 }
+
 // TokensPerPass is the mean number of tokens that a pass of decoding made for a row, 0 before the first.
-func (g *Generator) TokensPerPass() float64 {
-	if p := g.passes.Load(); p > 0 {
-		return float64(g.fed.Load()) / float64(p)
+func (c *Counted) TokensPerPass() float64 {
+	if p := c.passes.Load(); p > 0 {
+		return float64(c.fed.Load()) / float64(p)
 	}
 	return 0
 }
@@ -62,7 +65,8 @@ func (g *Generator) TokensPerPass() float64 {
 // New returns a generator without conversations.
 func New(x *Encoder, s Settings, w []*Weights) *Generator {
 	return &Generator{Encoder: x, Settings: s, Weights: w, Chats: map[uint64]*Conversation{},
-		Resumed: map[uint64]*resumed{}, Narrow: map[*Weights]*net.Parts{}, packed: map[*Weights]*net.Parts{}}
+		Resumed: map[uint64]*resumed{}, Narrow: map[*Weights]*net.Parts{}, packed: map[*Weights]*net.Parts{},
+		Counted: new(Counted)}
 }
 
 // programs returns the programs for some weights.
