@@ -58,14 +58,14 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 		{"OldValues", b.OldValues, valueNeeds && o.ValueClip > 0}, {"RolloutWeight", b.RolloutWeight, false},
 	} {
 		if c.values == nil && c.need {
-			return fmt.Errorf("vlm: update: %s is missing", c.name)
+			return fmt.Errorf("vlm: update: %s: %w", c.name, loss.ErrMissing)
 		}
 		if c.values != nil && len(c.values) != n {
-			return fmt.Errorf("vlm: update: %s has %d numbers for %d tokens", c.name, len(c.values), n)
+			return fmt.Errorf("vlm: update: %s has %d numbers for %d tokens: %w", c.name, len(c.values), n, loss.ErrLength)
 		}
 		for i, x := range c.values {
 			if !floats.Finite(x) {
-				return fmt.Errorf("vlm: update: %s at token %d is %v, must be finite", c.name, i, x)
+				return fmt.Errorf("vlm: update: %s at token %d is %v: %w", c.name, i, x, loss.ErrNotFinite)
 			}
 		}
 	}

@@ -31,12 +31,13 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 		o = policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, KL: "k2", KLCoef: 0.1,
 			ValueCoef: 1, ValueClip: 0.5}
 	}
-	refused := func(want string) {
+	refused := func(want string) error {
 		t.Helper()
 		_, err := m.Update(t.Context(), &b, o, opt)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "vlm: ")
 		reset()
+		return err
 	}
 	reset()
 	for name, column := range map[string]*[]float32{
@@ -44,12 +45,12 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 		"Reference": &b.Reference, "Returns": &b.Returns, "OldValues": &b.OldValues,
 	} {
 		*column = nil
-		refused(name + " is missing")
+		require.ErrorIs(t, refused(name+": column"), loss.ErrMissing)
 		*column = (*column)[:3]
-		refused(name + " has 3 numbers for")
+		require.ErrorIs(t, refused(name+" has 3 numbers for"), loss.ErrLength)
 		*column = slices.Clone(*column)
 		(*column)[5] = float32(math.NaN())
-		refused(name + " at token 5 is NaN")
+		require.ErrorIs(t, refused(name+" at token 5 is NaN"), loss.ErrNotFinite)
 	}
 	for want, change := range map[string]func(){
 		"temperature is 0, must be at least 1e-09": func() { o.Temperature = 0 },
