@@ -61,7 +61,8 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 			return fmt.Errorf("vlm: update: %s: %w", c.name, loss.ErrMissing)
 		}
 		if c.values != nil && len(c.values) != n {
-			return fmt.Errorf("vlm: update: %s has %d numbers for %d tokens: %w", c.name, len(c.values), n, loss.ErrLength)
+			return fmt.Errorf("vlm: update: %s has %d numbers for %d tokens: %w", c.name, len(c.values), n,
+				loss.ErrLength)
 		}
 		for i, x := range c.values {
 			if !floats.Finite(x) {
