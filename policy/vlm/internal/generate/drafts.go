@@ -59,7 +59,7 @@ func CheckDrafts(tokens int, c *model.Config, compute dtypes.DType, packed bool)
 	without := func(l model.Layer) bool { return !model.HasStepKernel(l) }
 	switch {
 	case tokens == 0:
-	case c.Text.Linear != nil:
+	case c.KeepsState():
 		return refuseDrafts(tokens, "for a model whose layers keep a state, which cannot be cut back")
 	case slices.ContainsFunc(one.Layers(compute), without):
 		return refuseDrafts(tokens, "for a model of this family, or with adapters that are not merged into rounded "+

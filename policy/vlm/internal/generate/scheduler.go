@@ -73,7 +73,7 @@ const maxTokensPerCall = 8
 
 // CheckStates refuses several tokens per program for a model whose cache has states.
 func CheckStates(tokensPerCall int, c *model.Config) error {
-	if tokensPerCall > 1 && c.Text.Linear != nil {
+	if tokensPerCall > 1 && c.KeepsState() {
 		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 for a model whose layers keep a state",
 			backend.ErrOption, tokensPerCall)
 	}

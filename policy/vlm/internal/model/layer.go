@@ -103,6 +103,9 @@ const (
 	linearAttention = "linear_attention" // of Qwen3.5, with a gated delta net
 )
 
+// KeepsState reports whether layers keep a state of what they have read, which cannot be cut back.
+func (c *Config) KeepsState() bool { return c.Text.Linear != nil }
+
 // Layers returns the decoder's layers. Those of one type are the same Layer.
 func (c *Config) Layers(compute dtypes.DType) []Layer {
 	made := map[string]Layer{fullAttention: c.TextBlock(compute)}
