@@ -32,14 +32,14 @@ func TestNextParsersEqualTheOriginals(t *testing.T) {
 		for name := range c.Expected {
 			switch section, known := sections[name]; {
 			case known:
-				c.Equal(name, got.Sections[section], golden.Expected[string](c, name))
+				golden.Same(c, name, got.Sections[section])
 			case name == "format_correct":
 				c.Equal(name, got.FormatCorrect, golden.Expected[float64](c, name) == 1)
 			case name == "used_native_answer":
 				c.Equal(name, got.BoxedAnswer, golden.Expected[float64](c, name) == 1)
 			default:
 				require.Equal(c, "actions", name, "the recorded field has no counterpart")
-				c.Equal(name, got.Actions, golden.Expected[[]string](c, name))
+				golden.Same(c, name, got.Actions)
 			}
 		}
 	})

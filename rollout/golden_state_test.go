@@ -123,7 +123,7 @@ func TestStateRewardsEqualTheOriginal(t *testing.T) {
 			text.WriteString(s.text(k))
 			tokens[k] = int32(k)
 		}
-		c.Equal("action", text.String(), golden.Expected[string](c, "action"))
+		golden.Same(c, "action", text.String())
 		r := parser.Parse(text.String())
 		parts, scores := s.parts(c, r)
 		for name, want := range golden.Expected[map[string]float64](c, "scores") {

@@ -34,7 +34,7 @@ func TestGoldenBudgets(t *testing.T) {
 				golden.Expected[int](c, "summary_budget"))
 		case c.HasTag("generation_limit"):
 			got := rollout.Room(p("response_len"), p("floor"), p("spent"), p("pending"), p("reserve"))
-			c.Equal("limit", got, golden.Expected[int](c, "limit"))
+			golden.Same(c, "limit", got)
 		case c.HasTag("harness"):
 			goldenEpisode(c)
 		default:
@@ -91,9 +91,9 @@ func goldenPlan(c *golden.Run) {
 		}
 	}
 	c.Equal("warnings", planWarnings(c, warnings), want)
-	c.Equal("window", plan.Window(), golden.Expected[int](c, "window"))
-	c.Equal("opening limit", plan.Prompt, golden.Expected[int](c, "opening_limit"))
-	c.Equal("floor", plan.Floor(), golden.Expected[int](c, "floor"))
+	golden.Same(c, "window", plan.Window())
+	golden.Same(c, "opening_limit", plan.Prompt)
+	golden.Same(c, "floor", plan.Floor())
 }
 
 func goldenHarness(c *golden.Run) rollout.Harness {
@@ -242,21 +242,21 @@ func goldenEpisode(c *golden.Run) {
 	ts, _, err := player.Play(c.Context(), []rollout.Episode{{Env: "sized"}}, 1)
 	require.NoError(c, err)
 	tr := ts[0]
-	c.Equal("calls", r.calls, golden.Expected[[]goldenCall](c, "calls"))
-	c.Equal("steps", len(tr.Turns), golden.Expected[int](c, "environment_steps"))
-	c.Equal("conversations", len(tr.Rows), golden.Expected[int](c, "conversations"))
+	golden.Same(c, "calls", r.calls)
+	golden.Same(c, "environment_steps", len(tr.Turns))
+	golden.Same(c, "conversations", len(tr.Rows))
 	finish := string(tr.End)
 	if tr.End == rollout.EndNoProgress {
 		finish = "compaction_makes_no_progress"
 	}
-	c.Equal("finish", finish, golden.Expected[string](c, "finish"))
+	golden.Same(c, "finish", finish)
 	summed := []int{}
 	for i := range tr.Rows {
 		if tr.Rows[i].EndsWithSummary() {
 			summed = append(summed, i)
 		}
 	}
-	c.Equal("summarised", summed, golden.Expected[[]int](c, "summarised_conversations"))
+	golden.Same(c, "summarised_conversations", summed)
 }
 
 // TestGoldenRunControl compares the entries of the file that concern playing: delays,
@@ -279,7 +279,7 @@ func TestGoldenRunControl(t *testing.T) {
 		case c.HasTag("rollout_id"):
 			text := func(name string) string { return golden.Param[string](c, name) }
 			got := rollout.RolloutID(text("env_name"), text("seed"), text("rollout_index"), text("traj_idx"))
-			c.Equal("id", got, golden.Expected[string](c, "id"))
+			golden.Same(c, "id", got)
 		case c.HasTag("retry_seed"):
 			seed := golden.Param[int64](c, "seed")
 			for _, want := range golden.Expected[[]int64](c, "sequence") {
@@ -311,7 +311,7 @@ func goldenChoice(c *golden.Run) {
 	for _, i := range picked {
 		names = append(names, recorded[i].Episode)
 	}
-	c.Equal("picked", names, golden.Expected[[]string](c, "picked"))
+	golden.Same(c, "picked", names)
 }
 
 // TestGoldenRecordingToPrompt writes transcripts as the chat template of the
@@ -337,13 +337,13 @@ func TestGoldenRecordingToPrompt(t *testing.T) {
 		} else {
 			got += "<|im_start|>assistant\n"
 		}
-		c.Equal("prompt", got, golden.Expected[string](c, "prompt"))
-		c.Equal("images", pictures, golden.Expected[[]string](c, "image_data"))
+		golden.Same(c, "prompt", got)
+		golden.Same(c, "image_data", pictures)
 		rewards := []float64{}
 		for _, turn := range tr.ShownTurns() {
 			rewards = append(rewards, turn.Reward.Sum())
 		}
-		c.Equal("rewards", rewards, golden.Expected[[]float64](c, "rewards"))
+		golden.Same(c, "rewards", rewards)
 	})
 }
 

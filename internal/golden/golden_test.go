@@ -91,6 +91,7 @@ func TestARunReadsItsCaseAndComparesWithIt(t *testing.T) {
 		require.Equal(t, []float64{2, 7, 8}, []float64{c.Param("x"), c.Optional("off", 7), c.Optional("absent", 8)})
 		require.Equal(t, t.Name()+"/f/a", c.Name())
 		golden.Numbers(c, "list", []float64{1, 2, 3})
+		golden.Same(c, "list", [][]int{{1, 2}, {}, {3}})
 		s := &spy{}
 		c.TB = s
 		golden.Numbers(c, "list", []float32{1, 2, 4})

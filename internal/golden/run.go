@@ -71,6 +71,12 @@ func (r *Run) Equal(what string, got, want any) {
 	require.Equal(r, want, got, r.place+what)
 }
 
+// Same compares a value with the recorded one, which must be the same.
+func Same[V any](r *Run, name string, got V) {
+	r.Helper()
+	r.Equal(name, got, Expected[V](r, name))
+}
+
 // Float compares a number within the tolerance of the case.
 func (r *Run) Float(what string, got, want float64) {
 	r.Helper()

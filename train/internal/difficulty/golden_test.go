@@ -57,7 +57,7 @@ func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
 				drawn = append(drawn, tasks[i])
 			}
 		}
-		c.Equal("drawn", drawn, golden.Expected[[]string](c, "drawn"))
+		golden.Same(c, "drawn", drawn)
 		got := map[string]int{"pool/unseen": len(tasks) - len(rates)}
 		for _, name := range names {
 			got["pool/"+name] = 0
@@ -70,7 +70,7 @@ func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
 			}
 			c.Equal(fmt.Sprint(tasks[i], rates), in, pools[i])
 		}
-		c.Equal("metrics", got, golden.Expected[map[string]int](c, "metrics"))
+		golden.Same(c, "metrics", got)
 	})
 }
 
