@@ -10,9 +10,6 @@ type Linear struct {
 	Kernel               int // tokens that the causal convolution sees
 }
 
-// KeepsState reports whether layers keep a state, which has no slots for single tokens.
-func (c *Config) KeepsState() bool { return c.Text.Linear != nil }
-
 // Channels is the number of features that the convolution runs over: queries, keys and values.
 func (l *Linear) Channels() int { return 2*l.KeyHeads*l.KeyDim + l.Values() }
 
