@@ -145,6 +145,15 @@ static failure *on_block(call *c) {
 	return why ? fail(c, why) : NULL;
 }
 
+// real reads which of n tokens are real, null if there is no such input.
+static const uint8_t *real(reader *in, int64_t n) {
+	if (in->at == in->of->n)
+		return NULL;
+	buffer *b = next(in, TYPE_PRED, 2);
+	in->bad |= b->dims[0] * b->dims[1] != n;
+	return b->data;
+}
+
 static failure *on_opening(call *c) {
 	if (asked(c))
 		return NULL;
@@ -165,6 +174,7 @@ static failure *on_opening(call *c) {
 		o.heads.q_norm = floats(&in, 1);
 		o.heads.k_norm = floats(&in, 1);
 	}
+	o.real = real(&in, o.n);
 	buffer *q = next(&out, TYPE_F32, 4), *k = next(&out, TYPE_F32, 4), *v = next(&out, TYPE_F32, 4);
 	if (out.at < out.of->n)
 		o.kept = next(&out, TYPE_F32, 2)->data;
@@ -202,6 +212,7 @@ static failure *on_closing(call *c) {
 	s.down = down->data;
 	if (*has & HAS_MLP_BIAS)
 		s.down_b = floats(&in, 1);
+	s.real = real(&in, s.n);
 	s.y = next(&out, TYPE_F32, 2)->data;
 	if (out.at < out.of->n) {
 		s.mid = next(&out, TYPE_F32, 2)->data;

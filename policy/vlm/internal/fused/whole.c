@@ -15,10 +15,12 @@ enum { MOST = 240, LEAST = 24, WIDE = 576, TOGETHER = 4, ALIGN = 64 };
 typedef struct {
 	const void *of;
 	int64_t n, each; // tokens; of a share
+	int64_t *token;  // their numbers, or null if all are computed
 	panels w[3];
 	int matrices, taken;
 	float *memory; // of the panels
 	float *rows;   // [n, hidden] as products read it
+	float *y;      // [n, hidden]: a closing's sums
 	int64_t from, some; // of the feed-forward part's numbers
 	atomic_int failed;
 } job;
@@ -27,11 +29,21 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t up_to(int64_t n, int64_t size) { return (n + size - 1) / size * size; }
 
-static job shared(const void *of, int64_t n) {
-	int64_t shares = up_to(n, MOST) / MOST;
-	int64_t each = n / up_to(shares, team_size());
-	return (job){.of = of, .n = n, .each = least(up_to(most(each + 1, LEAST), ROWS), MOST)};
+static job shared(const void *of, int64_t n, const uint8_t *real) {
+	job j = {.of = of, .n = n};
+	if (real && memchr(real, 0, n) && (j.token = malloc(n * sizeof *j.token))) { // without memory, all are computed
+		j.n = 0;
+		for (int64_t i = 0; i < n; i++)
+			if (real[i])
+				j.token[j.n++] = i;
+	}
+	int64_t shares = most(up_to(j.n, MOST) / MOST, 1);
+	int64_t each = j.n / up_to(shares, team_size());
+	j.each = least(up_to(most(each + 1, LEAST), ROWS), MOST);
+	return j;
 }
+
+static int64_t token_at(const job *j, int64_t i) { return j->token ? j->token[i] : i; }
 
 // room returns memory for so many numbers, or null, which it notes.
 static float *room(job *j, int64_t numbers) {
@@ -85,12 +97,12 @@ static void open_rows(const job *j, int64_t first, int64_t m, float *normed, flo
 	const head_set *s = &o->heads;
 	int64_t wide = (s->heads + 2 * s->kv) * s->dim, half = s->dim / 2;
 	for (int64_t r = 0; r < m; r++)
-		norm(o->x + (first + r) * o->hidden, o->norm, 0, s->eps, o->hidden, normed + r * o->hidden);
+		norm(o->x + token_at(j, first + r) * o->hidden, o->norm, 0, s->eps, o->hidden, normed + r * o->hidden);
 	rows_fill(normed, m, o->hidden, rows);
 	rows_times(rows, m, &j->w[0], 0, j->w[0].count, qkv, wide, 0);
 	for (int64_t r = 0; r < m; r++) {
 		float *q = qkv + r * wide, *k = q + s->heads * s->dim, *v = k + s->kv * s->dim;
-		int64_t token = first + r;
+		int64_t token = token_at(j, first + r);
 		if (o->qkv_b)
 			add(q, o->qkv_b, wide);
 		if (o->kept)
@@ -114,19 +126,35 @@ static void open_share(void *of, int64_t from, int64_t to) {
 	free(normed);
 }
 
+// blank sets the heads of tokens that are not real to 0.
+static void blank(const opening *o, float *all, int64_t heads) {
+	int64_t dim = o->heads.dim;
+	for (int64_t i = 0; i < o->n / o->length * heads * o->length; i++)
+		if (!o->real[i / (heads * o->length) * o->length + i % o->length])
+			memset(all + i * dim, 0, dim * sizeof *all);
+}
+
 int opening_run(const opening *o) {
-	job j = shared(o, o->n);
+	job j = shared(o, o->n, o->real);
 	panels w = panels_of(o->qkv, o->hidden, (o->heads.heads + 2 * o->heads.kv) * o->heads.dim, o->hidden);
 	j.memory = room(&j, panels_size(&w));
-	if (!j.memory)
+	if (!j.memory) {
+		free(j.token);
 		return 0;
+	}
 	set(&j, 1, &w);
 	uint64_t mode = flush_denormals();
 	j.taken = team_take();
 	run(&j, open_share);
 	team_leave(j.taken);
 	restore_denormals(mode);
+	if (j.token) {
+		blank(o, o->q, o->heads.heads);
+		blank(o, o->k, o->heads.kv);
+		blank(o, o->v, o->heads.kv);
+	}
 	free(j.memory);
+	free(j.token);
 	return !j.failed;
 }
 
@@ -134,16 +162,16 @@ int opening_run(const opening *o) {
 static void project(const job *j, int64_t first, int64_t m, float *wide, float *rows) {
 	const closing *c = j->of;
 	int64_t in = c->heads * c->dim, hidden = c->hidden;
-	float *y = c->y + first * hidden;
+	float *y = j->y + first * hidden;
 	for (int64_t r = 0; r < m; r++)
-		copy(wide + r * in, (float *)c->attended, first + r, c->heads, c->length, c->dim, 0);
+		copy(wide + r * in, (float *)c->attended, token_at(j, first + r), c->heads, c->length, c->dim, 0);
 	rows_fill(wide, m, in, rows);
 	rows_times(rows, m, &j->w[0], 0, j->w[0].count, y, hidden, 0);
 	for (int64_t r = 0; r < m; r++) {
 		float *mid = y + r * hidden;
 		if (c->out_b)
 			add(mid, c->out_b, hidden);
-		add(mid, c->x + (first + r) * hidden, hidden);
+		add(mid, c->x + token_at(j, first + r) * hidden, hidden);
 		norm(mid, c->norm, c->plus, c->eps, hidden, wide + r * hidden);
 		if (c->mid)
 			memcpy(c->mid + (first + r) * hidden, mid, hidden * sizeof *mid);
@@ -191,7 +219,9 @@ static void feed(const job *j, int64_t first, int64_t m, float *part, float *act
 		}
 	}
 	rows_fill(acts, m, j->some, rows);
-	rows_times(rows, m, down, 0, down->count, c->y + first * c->hidden, c->hidden, 1);
+	rows_times(rows, m, down, 0, down->count, j->y + first * c->hidden, c->hidden, 1);
+	for (int64_t r = first; j->token && j->from + j->some == c->ff && r < first + m; r++)
+		memcpy(c->y + j->token[r] * c->hidden, j->y + r * c->hidden, c->hidden * sizeof *c->y);
 }
 
 static void feed_share(void *of, int64_t from, int64_t to) {
@@ -214,14 +244,21 @@ static void parts(const closing *c, int64_t from, int64_t some, panels *w) {
 }
 
 int closing_run(const closing *c) {
-	job j = shared(c, c->n);
+	job j = shared(c, c->n, c->real);
 	panels w[3], out = panels_of(c->out, c->heads * c->dim, c->hidden, c->heads * c->dim);
 	parts(c, 0, least(WIDE, c->ff), w);
 	int64_t size = most(panels_size(&out), panels_size(&w[0]) + panels_size(&w[1]) + panels_size(&w[2]));
-	j.memory = room(&j, size + up_to(c->n, ROWS) * c->hidden);
-	if (!j.memory)
+	int64_t each = up_to(j.n, ROWS) * c->hidden;
+	j.memory = room(&j, size + (j.token ? 2 : 1) * each);
+	if (!j.memory) {
+		free(j.token);
 		return 0;
+	}
 	j.rows = j.memory + size;
+	j.y = j.token ? j.rows + each : c->y;
+	for (int64_t i = 0; j.token && i < c->n; i++)
+		if (!c->real[i])
+			memset(c->y + i * c->hidden, 0, c->hidden * sizeof *c->y);
 	uint64_t mode = flush_denormals();
 	j.taken = team_take();
 	set(&j, 1, &out);
@@ -235,5 +272,6 @@ int closing_run(const closing *c) {
 	team_leave(j.taken);
 	restore_denormals(mode);
 	free(j.memory);
+	free(j.token);
 	return !j.failed;
 }

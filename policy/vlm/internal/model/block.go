@@ -99,6 +99,8 @@ type Layout struct {
 	// Prefixes means that the lower 16 bits of Segment are the token's segment, and those above
 	// them, minus 1, another segment to which it attends.
 	Prefixes bool
+	// Fresh [groups, length] bool marks the tokens whose outputs are read. nil is all.
+	Fresh *Node
 	// Ends [groups] are the tokens of attend whose outputs are wanted, one of each group. nil is all.
 	Ends *Node
 
@@ -237,9 +239,9 @@ func (b *Block) finish(w *blockWeights, x, mixed, from *Node, l *Layout) (y, mid
 	up = b.project(mapUp, w, b.norm(mid, w.norm2, w.norm2b), w.up, w.upB)
 	y = Add(mid, b.project(mapDown, w, b.activate(up), w.down, w.downB))
 	if l.Kept {
-		l.Use.closing(b, w, x, from, y, mid, up)
+		l.Use.closing(b, w, x, from, nil, y, mid, up)
 	} else {
-		l.Use.closing(b, w, x, from, y)
+		l.Use.closing(b, w, x, from, l.Fresh, y)
 	}
 	return y, mid, up
 }

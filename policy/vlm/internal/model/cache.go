@@ -23,7 +23,7 @@ func (b *Block) appendTo(
 	weights []*Node, x, cos, sin *Node, past []CacheSegment, fresh, ends *Node, use *StepKernels,
 ) (y, k, v *Node) {
 	length := dim(fresh, 1)
-	l := &Layout{Groups: rows(x) / length, Length: length, Ends: ends, Use: use}
+	l := &Layout{Groups: rows(x) / length, Length: length, Fresh: fresh, Ends: ends, Use: use}
 	y, _ = b.attend(weights, x, cos, sin, l, func(q, newK, newV *Node) *Node {
 		k, v = newK, newV
 		length := length

@@ -267,10 +267,11 @@ func (d *deltaNet) Append(
 	o = c.join(o)
 	use.rule(append(t.list(), c.segment, past.Prefix[1]), o, state)
 	mixed := d.mixed(&w.delta, d.flat(o), proj)
+	l := &Layout{Fresh: fresh, Use: use}
 	if ends != nil {
-		x, mixed = takeRows(x, ends), takeRows(mixed, ends)
+		x, mixed, l.Fresh = takeRows(x, ends), takeRows(mixed, ends), nil
 	}
-	y, _, _ := d.finish(w, x, mixed, mixed, &Layout{Use: use})
+	y, _, _ := d.finish(w, x, mixed, mixed, l)
 	return y, []*Node{lastReal(d.inputs(window, proj), fresh), state}
 }
 

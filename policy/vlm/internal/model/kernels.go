@@ -131,19 +131,20 @@ func (s *StepKernels) opening(b *Block, w *blockWeights, l *Layout, x, cos, sin,
 	if !b.hasKernel() || l.Index != nil || !s.large(x, w.qkv) {
 		return
 	}
-	in, out := present(x, cos, sin, w.norm1, w.qkv, w.qkvB, w.qNorm, w.kNorm), []*Node{q, k, v}
+	in, out := present(x, cos, sin, w.norm1, w.qkv, w.qkvB, w.qNorm, w.kNorm, l.Fresh), []*Node{q, k, v}
 	if l.Kept {
 		out = append(out, qkv)
 	}
 	*s = append(*s, device.Kernel{Name: fused.Opening, In: in, Out: out, Config: b.settings()})
 }
 
-// closing adds finish over whole rows. mixed may also be attention's output, which has the groups of a layout.
-func (s *StepKernels) closing(b *Block, w *blockWeights, x, mixed *Node, out ...*Node) {
+// closing adds finish over whole rows. mixed may also be attention's output, which has the groups of a layout. fresh is
+// that of a layout.
+func (s *StepKernels) closing(b *Block, w *blockWeights, x, mixed, fresh *Node, out ...*Node) {
 	if b.LayerNorm || b.GELU || b.Adapters != nil || !s.large(x, w.out, w.up, w.down) {
 		return
 	}
-	in := present(x, mixed, w.out, w.outB, w.norm2, w.up, w.upB, w.down, w.downB)
+	in := present(x, mixed, w.out, w.outB, w.norm2, w.up, w.upB, w.down, w.downB, fresh)
 	*s = append(*s, device.Kernel{Name: fused.Closing, In: in, Out: out, Config: b.settings()})
 }
 

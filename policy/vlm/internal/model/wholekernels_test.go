@@ -68,3 +68,44 @@ func checkWholeRows(t *testing.T, d *device.Device, b *Block, length int, kept b
 	defer fused.AllowAVX512(before)
 	require.Equal(t, got, runProgram(t, d, kernel, in))
 }
+
+// Of a context, the kernels compute the tokens that are fresh. What they make of the others is 0, and no other token
+// reads it.
+func TestKernelsOfWholeRowsLeaveOutWhatIsNotFresh(t *testing.T) {
+	t.Parallel()
+	d := devicetest.Kernels(t)
+	const groups, length = 4, 600 // enough tokens without AVX-512, too
+	b := &Block{Hidden: 264, Heads: 6, KVHeads: 2, HeadDim: 44, FF: 301, Eps: 1e-5, QKVBias: true, Causal: true,
+		Compute: dtypes.Float32}
+	r := newSource(9)
+	angle := r.normal(0, 2, groups*length, b.HeadDim/2)
+	in := append(blockParams(r, b), r.normal(0, 1, groups*length, b.Hidden),
+		floats(each(angle.f, math.Cos), angle.dims...), floats(each(angle.f, math.Sin), angle.dims...))
+	counts := []int{length, 1, 0, 299}
+	fresh := func(i int) bool { return i%length < counts[i/length] }
+	build := func(n []*Node) ([]*Node, []device.Kernel) {
+		w, n := n[:len(n)-3], n[len(n)-3:]
+		var use StepKernels
+		at := shape(dtypes.Int32, groups, length)
+		ends := Const(w[0].Graph(), [][]int32{{600}, {1}, {0}, {299}})
+		is := LessThan(Iota(w[0].Graph(), at, 1), BroadcastToShape(ends, at))
+		y, k, v := b.appendTo(w, n[0], n[1], n[2], nil, is, nil, &use)
+		require.Len(t, use, 3)
+		return []*Node{y, k, v}, use
+	}
+	want := run(t, devicetest.Go(t), in, func(n []*Node) []*Node { out, _ := build(n); return out })
+	got := runProgram(t, d, d.Fused("fresh", build), in)
+	for i := range want {
+		wide := len(want[i]) / (groups * length)
+		for k := range want[i] {
+			token := k / wide
+			if i > 0 { // [groups, heads, length, dim]
+				token = k/(wide*length)*length + k/b.HeadDim%length
+			}
+			if !fresh(token) {
+				want[i][k] = 0
+			}
+		}
+		requireClose(t, "output", got[i], widen(want[i]), 2e-4, 2e-4)
+	}
+}
