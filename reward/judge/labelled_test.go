@@ -78,7 +78,7 @@ func TestPhrasingsAreReadAsLabelled(t *testing.T) {
 // Sentences in the manners of many writers, such as notes, lists, learners' English and long
 // thoughts. The reader was written for the half "development"; "held_out", other sentences of some of
 // those writers, and "held_out_later", by other writers in a more difficult manner, were only measured,
-// and their bounds only note a loss.
+// and their bounds only note a loss: the least that the reader must reach is an F1 of 0.85 and a precision of 0.93.
 func TestSentencesOfManyWritersAreRead(t *testing.T) {
 	raw, set := written(t, "voices.json")
 	var halves struct {
@@ -92,7 +92,8 @@ func TestSentencesOfManyWritersAreRead(t *testing.T) {
 		sets[halves.Cases[i].Half] = append(sets[halves.Cases[i].Half], c)
 	}
 	for half, least := range map[string]float64{"development": 0.95, "held_out": 0.86, "held_out_later": 0.87} {
-		measured(t, half, sets[half], least, 30)
+		e := measured(t, half, sets[half], least, 30)
+		require.GreaterOrEqual(t, e.All.Precision(), 0.93, half)
 	}
 }
 
