@@ -21,7 +21,7 @@ them in proof.jsonl. Runs that differ are no failure of the command.`,
 		Setup: cli.NoFlags(func(ctx context.Context, c *cli.Call) error {
 			b, err := proof.Bisect(ctx, c.Args[0], c.Args[1])
 			if err != nil {
-				return err
+				return asUsage(err, badRun...)
 			}
 			return c.Show(b, bisectionRows(b))
 		}),

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +121,7 @@ func turnList(text string) ([]int, error) {
 func (o *creditFlags) measure(ctx context.Context, c *cli.Call) (table *credit.Table, source string, err error) {
 	r, err := replay.OpenCredit(ctx, c.Args[0], c.Args[1:], o.step, nil, c.Log)
 	if err != nil {
-		return nil, "", asUsage(err, os.ErrNotExist)
+		return nil, "", asUsage(err, badRun...)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if err := r.Set(o.set); err != nil {

@@ -65,7 +65,7 @@ func (r *reading) read(ctx context.Context, path string) ([]dataset.Episode, err
 		legacy := len(episodes) == 0 || episodes[0].Legacy // a list has episodes
 		r.halved, r.listed = r.halved || legacy, r.listed || !legacy
 	}
-	return episodes, asUsage(err, dataset.ErrFile, os.ErrNotExist)
+	return episodes, asUsage(err, append(badPath, dataset.ErrFile)...)
 }
 
 func datasetBuild() *cli.Command {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -52,7 +51,7 @@ were played, can be used, the exit code is 1.`,
 				}
 				e, err := o.prepare(ctx, c)
 				if err != nil {
-					return asUsage(err, os.ErrNotExist)
+					return asUsage(err, badPath...)
 				}
 				defer func() { err = errors.Join(err, e.close()) }()
 				if *dry {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"image"
-	"io/fs"
 	"strings"
 
 	"vagen/internal/cli"
@@ -152,5 +151,5 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 }
 
 // badInput are the errors about the caller's input.
-var badInput = []error{vlm.ErrOption, vlm.ErrBackend, policy.ErrSampling, policy.ErrNoRoom, processor.ErrImage,
-	tokenizer.ErrText, fs.ErrNotExist}
+var badInput = append(badPath, vlm.ErrOption, vlm.ErrBackend, policy.ErrSampling, policy.ErrNoRoom, processor.ErrImage,
+	tokenizer.ErrText)

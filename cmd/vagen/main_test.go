@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -91,6 +93,30 @@ func fail(t *testing.T, want string, args ...string) string {
 func stops(t *testing.T, want string, args ...string) string {
 	t.Helper()
 	return stopped(t, []int{cli.Usage, cli.Failed}, want, args)
+}
+
+// TestPathsThatCannotBeReadAreUsageErrors of all commands.
+func TestPathsThatCannotBeReadAreUsageErrors(t *testing.T) {
+	dir := t.TempDir()
+	loop, file := filepath.Join(dir, "loop.yaml"), testkit.Write(t, filepath.Join(dir, "file"), "")
+	require.NoError(t, os.Symlink(loop, loop))
+	folder := filepath.Join(dir, "folder.yaml")
+	require.NoError(t, os.Mkdir(folder, 0o755))
+	for _, path := range []string{filepath.Join(dir, "none.yaml"), folder, loop, filepath.Join(file, "x.yaml"),
+		filepath.Join(dir, strings.Repeat("x", 5000)+".yaml")} {
+		for _, command := range []string{
+			"dataset show", "dataset build --force " + filepath.Join(dir, "o.parquet"), "config check", "config show", "train",
+			"sft", "eval", "judge eval", "replay --step 1", "verify", "bisect " + path, "credit --step 1", "report", "view",
+			"generate --backend go --prompt x --model", "generate --prompt x --model m --image",
+			"bench --backend go --mode decode --model",
+		} {
+			args := append(strings.Fields(command), path)
+			if strings.HasPrefix(command, "dataset build") {
+				args[3], args[4] = path, args[3]
+			}
+			refuse(t, "", args...)
+		}
+	}
 }
 
 func TestEveryCommandHasHelp(t *testing.T) {

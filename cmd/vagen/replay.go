@@ -8,6 +8,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/train/replay"
+	"vagen/train/run"
 )
 
 // errDiffers makes the command fail if a replay differs from the record.
@@ -35,7 +36,7 @@ backend.`,
 				}
 				r, err := replay.Step(ctx, c.Args[0], c.Args[1:], *step, nil, c.Log)
 				if err != nil {
-					return err
+					return asUsage(err, badRun...)
 				}
 				if err := show(c, r); err != nil {
 					return err
@@ -48,6 +49,9 @@ backend.`,
 		},
 	}
 }
+
+// badRun are the errors about the folder of a run, its steps, and overrides of its configuration.
+var badRun = append(badPath, replay.ErrStep, run.ErrOtherConfig)
 
 func show(c *cli.Call, r *replay.Result) error {
 	if c.AsJSON {

@@ -76,11 +76,11 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 	require.Contains(t, text, "length of turns[1].parsed.actions was ")
 
 	for want, args := range map[string][]string{
-		"--step is 0":            {out},
-		"step is 9, must be in":  {out, "--step", "9"},
-		"config.yaml: no such f": {filepath.Join(out, "none"), "--step", "1"},
+		"--step is 0":             {out},
+		"bad step: it is 9, must": {out, "--step", "9"},
+		"config.yaml: no such f":  {filepath.Join(out, "none"), "--step", "1"},
 	} {
-		stops(t, want, append([]string{"replay", "--log", "error"}, args...)...)
+		refuse(t, want, append([]string{"replay", "--log", "error"}, args...)...)
 	}
 	config, out = setup(t)
 	succeed(t, "train", config, "--log", "error", "--out", out)

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strings"
+	"syscall"
 
 	"vagen/internal/cli"
+	"vagen/internal/regular"
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/train/config"
@@ -142,6 +145,10 @@ func asUsage(err error, mistakes ...error) error {
 	}
 	return err
 }
+
+// badPath are the errors about files and folders that cannot be read, for asUsage of those that the command line names.
+var badPath = []error{fs.ErrNotExist, fs.ErrPermission, regular.ErrNotRegular, syscall.ENOTDIR, syscall.ELOOP,
+	syscall.ENAMETOOLONG}
 
 // outcome describes the success rates before and after training. Rates that were not
 // measured are NaN and omitted.

@@ -57,7 +57,7 @@ trains: a record that was cut off looks the same.`,
 					Steps: *steps, Seed: *seed, Overrides: c.Args[1:], Log: c.Log,
 				})
 				if err != nil {
-					return err
+					return asUsage(err, badRun...)
 				}
 				rows := [][]string{{"what", "state", "detail"}}
 				for _, x := range r.Checks {

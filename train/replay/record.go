@@ -84,13 +84,16 @@ type recordedStep struct {
 	metrics  track.Metrics
 }
 
+// ErrStep means that a run has no such step.
+var ErrStep = errors.New("bad step")
+
 // step reads what was recorded of a step that is to be replayed.
 func (r *record) step(step int) (*recordedStep, error) {
 	if err := r.checkServers(); err != nil {
 		return nil, err
 	}
 	if step < 1 || step > r.config.Trainer.Steps {
-		return nil, fmt.Errorf("replay: step is %d, must be in [1, %d]", step, r.config.Trainer.Steps)
+		return nil, fmt.Errorf("replay: %w: it is %d, must be in [1, %d]", ErrStep, step, r.config.Trainer.Steps)
 	}
 	out := &recordedStep{}
 	var err error
