@@ -105,9 +105,9 @@ func TestPathsThatCannotBeReadAreUsageErrors(t *testing.T) {
 	for _, path := range []string{filepath.Join(dir, "none.yaml"), folder, loop, filepath.Join(file, "x.yaml"),
 		filepath.Join(dir, strings.Repeat("x", 5000)+".yaml")} {
 		for _, command := range []string{
-			"dataset show", "dataset build --force " + filepath.Join(dir, "o.parquet"), "config check", "config show", "train",
-			"sft", "eval", "judge eval", "replay --step 1", "verify", "bisect " + path, "credit --step 1", "report", "view",
-			"generate --backend go --prompt x --model", "generate --prompt x --model m --image",
+			"dataset show", "dataset build --force " + filepath.Join(dir, "o.parquet"), "config check", "config show",
+			"train", "sft", "eval", "judge eval", "replay --step 1", "verify", "bisect " + path, "credit --step 1",
+			"report", "view", "generate --backend go --prompt x --model", "generate --prompt x --model m --image",
 			"bench --backend go --mode decode --model",
 		} {
 			args := append(strings.Fields(command), path)

@@ -1,4 +1,4 @@
-// Package natsurl checks the addresses of NATS servers.
+// Package natsurl checks the addresses of NATS servers, and how the queue of a run logs in there.
 package natsurl
 
 import (
@@ -18,7 +18,7 @@ func Listen(text string) (host string, port int, err error) {
 		port, err = strconv.Atoi(number)
 	}
 	if err != nil || port < 0 || port > math.MaxUint16 {
-		return "", 0, fmt.Errorf("%q must be host:port, with a port from 0 to %d", text, math.MaxUint16)
+		return "", 0, fmt.Errorf("%q, must be host:port, with a port from 0 to %d", text, math.MaxUint16)
 	}
 	return host, port, nil
 }

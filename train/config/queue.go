@@ -1,8 +1,7 @@
 package config
 
 import (
-	"regexp"
-
+	"vagen/internal/field"
 	"vagen/internal/natsurl"
 )
 
@@ -24,9 +23,16 @@ type QueueConfig struct {
 }
 
 // QueueEmbedded as run.queue starts a server in the trainer's process.
-const QueueEmbedded = "embedded"
+const QueueEmbedded = natsurl.Embedded
 
-var queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+// QueueKeys are the settings of the options of package train/queue.
+var QueueKeys = map[string]string{
+	"URL": "run.queue", "Name": "run.queue_options.name", "Creds": "run.queue_options.creds",
+	"User": "run.queue_options.user", "Key": "run.queue_options.key_env", "CA": "run.queue_options.tls_ca",
+	"Cert": "run.queue_options.tls_cert", "CertKey": "run.queue_options.tls_key", "Listen": "run.queue_options.listen",
+	"Lease": "run.queue_options.lease", "Tries": "run.queue_options.tries",
+	"NoWorkers": "run.queue_options.no_worker_timeout",
+}
 
 // queue checks the settings of workers.
 func (v *validator) queue(c *Config) {
@@ -34,29 +40,14 @@ func (v *validator) queue(c *Config) {
 	if c.Run.Queue == "" { // then all of them have no effect
 		return
 	}
-	if !queueName.MatchString(o.Name) {
-		v.Bad("run.queue_options.name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
+	var options field.Checks
+	login := natsurl.Connection{URL: c.Run.Queue, Name: o.Name, Creds: o.Creds, User: o.User, Key: o.KeyEnv != "",
+		CA: o.CA, Cert: o.Cert, CertKey: o.CertKey}
+	if login.Check(&options); c.Run.Queue == QueueEmbedded {
+		login.CheckServer(&options, o.Listen)
 	}
-	if c.Run.Queue != QueueEmbedded {
-		if err := natsurl.Check(c.Run.Queue); err != nil {
-			v.Say("{run.queue} is not %s, and %w", QueueEmbedded, err)
-		}
-	}
-	if _, _, err := natsurl.Listen(o.Listen); err != nil {
-		v.Say("{run.queue_options.listen}: %w", err)
-	}
-	switch {
-	case o.Creds != "" && (o.User != "" || o.KeyEnv != ""):
-		v.Say("{run.queue_options.creds} is set, but {run.queue_options.user} or {run.queue_options.key_env} is, too: choose one way to log in")
-	case o.Creds != "" && c.Run.Queue == QueueEmbedded:
-		v.Say("{run.queue_options.creds} is set, but {run.queue} is embedded, which knows only {run.queue_options.key_env} and {run.queue_options.user}")
-	case o.CA != "" && c.Run.Queue == QueueEmbedded:
-		v.Say("{run.queue_options.tls_ca} is set, but {run.queue} is embedded, the server in this process: only workers need it, as --tls-ca")
-	case o.User != "" && o.KeyEnv == "":
-		v.Say("{run.queue_options.user} is %q, but {run.queue_options.key_env}, the variable with the password, is null", o.User)
-	}
-	if (o.Cert == "") != (o.CertKey == "") {
-		v.Say("{run.queue_options.tls_cert} and {run.queue_options.tls_key} must both be set, or neither")
+	for _, err := range options.Errors() {
+		v.Say("%w", field.Renamed(err, QueueKeys))
 	}
 	if c.Run.Continuous {
 		v.Say("{run.continuous} is true, but {run.queue} is set: every episode is played by itself already")

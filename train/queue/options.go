@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"regexp"
 	"strings"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 
 	"vagen/internal/field"
 	"vagen/internal/natsurl"
-	"vagen/internal/origin"
 	"vagen/internal/regular"
 	"vagen/internal/silent"
 	"vagen/internal/transport"
@@ -25,7 +23,7 @@ import (
 )
 
 // Embedded as Options.URL starts a server in this process.
-const Embedded = "embedded"
+const Embedded = natsurl.Embedded
 
 // Sentinels.
 var (
@@ -118,35 +116,20 @@ func DefaultOptions() Options {
 	}
 }
 
-var nameText = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
-
-func (o *Connection) check(c *field.Checks) {
-	if !nameText.MatchString(o.Name) {
-		c.Bad("Name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
-	}
-	if o.Creds != "" && (o.User != "" || o.hasKey()) {
-		c.Bad("Creds", "%q, but {User}, {Key} or {KeyFile} is set, too: only one way to log in is possible", o.Creds)
-	}
+func (o *Connection) check(c *field.Checks) *natsurl.Connection {
+	login := &natsurl.Connection{URL: o.URL, Name: o.Name, Creds: o.Creds, User: o.User, Key: o.hasKey(), CA: o.CA,
+		Cert: o.Cert, CertKey: o.CertKey}
+	login.Check(c)
 	if o.Key != "" && o.KeyFile != "" {
 		c.Bad("KeyFile", "%q, but {Key} is set, too: set one of them", o.KeyFile)
 	}
-	if o.User != "" && !o.hasKey() {
-		c.Bad("User", "%q, but {Key}, the password, is empty", o.User)
-	}
-	if (o.Cert == "") != (o.CertKey == "") {
-		c.Bad("Cert", "%q and {CertKey} %q: both must be set, or none", o.Cert, o.CertKey)
-	}
-	if o.URL != Embedded {
-		if err := natsurl.Check(o.URL); err != nil {
-			c.Bad("URL", "it is not %s, and %v", Embedded, err)
-		}
-	}
+	return login
 }
 
 // Check returns an error that lists all problems and wraps ErrOption.
 func (o *Options) Check() error {
 	c := field.Options("queue", ErrOption)
-	o.Connection.check(c)
+	login := o.Connection.check(c)
 	c.Positive("Tries", o.Tries)
 	c.Positive("Window", o.Window)
 	if o.Lease < 100*time.Millisecond {
@@ -166,19 +149,7 @@ func (o *Options) Check() error {
 		if o.Dir == "" {
 			c.Bad("Dir", "empty, must be a folder for the embedded server")
 		}
-		if o.Creds != "" {
-			c.Bad("Creds", "%q, but an embedded server knows only {Key}, and {User} with {Key}", o.Creds)
-		}
-		if o.CA != "" {
-			c.Bad("CA", "%q, but an embedded server is in this process: only workers need it", o.CA)
-		}
-		host, _, err := natsurl.Listen(o.Listen)
-		if err != nil {
-			c.Bad("Listen", "%v", err)
-		} else if !o.hasKey() && !origin.Loopback(host) {
-			c.Bad("Listen", "%q, which other machines can reach: set {Key}, a token or password, or listen on "+
-				"127.0.0.1", o.Listen)
-		}
+		login.CheckServer(c, o.Listen)
 	}
 	return c.Err()
 }

@@ -82,16 +82,7 @@ func asConfig(err error) error {
 	if err == nil || errors.Is(err, config.ErrConfig) {
 		return err
 	}
-	return fmt.Errorf("%w: run.queue: %w", config.ErrConfig, field.Renamed(err, queueKeys))
-}
-
-// queueKeys are the settings of the options of a queue.
-var queueKeys = map[string]string{
-	"URL": "run.queue", "Name": "run.queue_options.name", "Creds": "run.queue_options.creds",
-	"User": "run.queue_options.user", "Key": "run.queue_options.key_env", "CA": "run.queue_options.tls_ca",
-	"Cert": "run.queue_options.tls_cert", "CertKey": "run.queue_options.tls_key", "Listen": "run.queue_options.listen",
-	"Lease": "run.queue_options.lease", "Tries": "run.queue_options.tries",
-	"NoWorkers": "run.queue_options.no_worker_timeout",
+	return fmt.Errorf("%w: run.queue: %w", config.ErrConfig, field.Renamed(err, config.QueueKeys))
 }
 
 // Open connects a run to its workers, nil without run.queue. state is the block state_reward of
