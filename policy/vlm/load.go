@@ -71,8 +71,8 @@ func (m *Model) teacher() (*model.Config, error) {
 			ErrOption, dir, m.cfg.Family, m.cfg.ImageToken, t.Family, t.Critic, t.ImageToken)
 	}
 	if own, its := m.cfg.Text.Vocab, t.Text.Vocab; its < own {
-		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: it has %d rows of embeddings, the policy %d: it could not score all tokens that the policy may write",
-			ErrOption, dir, its, own)
+		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: it has %d rows of embeddings, the policy %d: it could not score "+
+			"all tokens that the policy may write", ErrOption, dir, its, own)
 	}
 	var files [2][]byte
 	for i, of := range []string{m.dir, dir} {

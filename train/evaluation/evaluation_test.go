@@ -224,8 +224,8 @@ func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	testkit.Error(t, err, config.ErrConfig, `more.yaml: envs[0]: tag_id is "more", which`)
 }
 
-// TestAnEvaluationIsReadAsOneDocument: as JSON, too, and with anchors and keys of the file in the entries of envs, whose
-// errors have their lines. Overrides replace the list.
+// TestAnEvaluationIsReadAsOneDocument: as JSON, too, and with anchors and keys of the file in the entries of envs,
+// whose errors have their lines. Overrides replace the list.
 func TestAnEvaluationIsReadAsOneDocument(t *testing.T) {
 	const text = `{"run": {"backend": "a"}, "backends": {"a": {"model": "m"}}, "default_chat_config": {"max_tokens": 9},
   "envs": [{"name": "frozenlake", "n_envs": 2, "tag_id": "x", "seed": [5], "config": {"render_mode": "text"}}]}`

@@ -55,8 +55,8 @@ SIMD static inline v8 exponent(v8 x) {
 	return (v8)((i8)(p * (v8)((power + 127) << 23)) & ~tiny);
 }
 
-// WHOLE_TILES is a number of rows of w that the tiles of all sets of instructions divide: of others, some are multiplied
-// alone, which takes longer.
+// WHOLE_TILES is a number of rows of w that the tiles of all sets of instructions divide: of others, some are
+// multiplied alone, which takes longer.
 enum { WHOLE_TILES = 12 };
 
 // dot_rows sets y[r·ld + i] to the product of row i of w [·, in] and row r of x

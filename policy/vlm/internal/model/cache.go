@@ -18,7 +18,8 @@ type CacheSegment struct {
 // appendTo runs the block on length new tokens of each row, x [rows·length,
 // hidden] row by row. They attend to the segments of past and, causally, to each
 // other where fresh [rows, length] bool marks real tokens. It returns the block's
-// output, of the last real tokens alone if ends are these, and the new keys and values [rows, KV heads, length, headDim].
+// output, of the last real tokens alone if ends are these, and the new keys and values [rows, KV heads, length,
+// headDim].
 func (b *Block) appendTo(
 	weights []*Node, x, cos, sin *Node, past []CacheSegment, fresh, ends *Node, use *StepKernels,
 ) (y, k, v *Node) {

@@ -228,8 +228,8 @@ func (v *configVision) check(bad *field.Checks, family Family, c *Config) {
 	}
 }
 
-// ComputesLike lists the settings with which the policy's programs would compute other numbers from a model's weights and
-// pictures than its own. Other differences change the shapes of weights.
+// ComputesLike lists the settings with which the policy's programs would compute other numbers from a model's weights
+// and pictures than its own. Other differences change the shapes of weights.
 func (c *Config) ComputesLike(policy *Config) error {
 	var bad field.Checks
 	for _, f := range []struct {

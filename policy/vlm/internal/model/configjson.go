@@ -182,8 +182,9 @@ func (t *configText) build(family Family) Text {
 	otherwise := textDefaults[family]
 	out := Text{
 		Vocab: t.Vocab, Hidden: t.Hidden, FF: t.FF, Layers: t.Layers, Heads: t.Heads,
-		KVHeads: valueOr(t.KVHeads, t.Heads), Eps: valueOr(t.Eps, cmp.Or(otherwise.Eps, 1e-6)), MaxPositions: t.MaxPositions,
-		Theta: valueOr(t.Theta, cmp.Or(otherwise.Theta, 10000)), Types: t.LayerTypes, Sections: otherwise.Sections,
+		KVHeads: valueOr(t.KVHeads, t.Heads), MaxPositions: t.MaxPositions,
+		Eps: valueOr(t.Eps, cmp.Or(otherwise.Eps, 1e-6)), Theta: valueOr(t.Theta, cmp.Or(otherwise.Theta, 10000)),
+		Types: t.LayerTypes, Sections: otherwise.Sections,
 		HeadDim: valueOr(t.HeadDim, otherwise.HeadDim), Interleaved: family.interleaves() && otherwise.Sections != nil,
 	}
 	if t.HeadDim == nil && out.HeadDim == 0 && t.Heads > 0 {

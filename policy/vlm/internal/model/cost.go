@@ -106,8 +106,8 @@ func (c *Config) CacheBytes(slots int, compute dtypes.DType) (sum int64) {
 	return sum
 }
 
-// CompilerBytes is the memory that XLA's compiler needs for programs which train the layers, beyond that of blocks: those
-// of delta nets have many operations. It was measured on a CPU with two cores.
+// CompilerBytes is the memory that XLA's compiler needs for programs which train the layers, beyond that of blocks:
+// those of delta nets have many operations. It was measured on a CPU with two cores.
 func (c *Config) CompilerBytes() int64 {
 	if c.Text.Linear == nil {
 		return 0

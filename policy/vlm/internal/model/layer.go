@@ -29,8 +29,8 @@ type Layer interface {
 	// Append reads new tokens of each row, x row by row, of which fresh [rows, length] bool
 	// marks the real ones; the others follow them. It returns, for each array of the cache,
 	// the new slots [rows, heads, length, width], or the state after the last real token of each row.
-	// ends [rows], unless nil, are the tokens whose outputs y has; else it has all. Append may add kernels to use, unless
-	// that is nil.
+	// ends [rows], unless nil, are the tokens whose outputs y has; else it has all. Append may add kernels to use,
+	// unless that is nil.
 	Append(weights []*Node, x, cos, sin *Node, past *Past, fresh, ends *Node, use *StepKernels) (y *Node, cache []*Node)
 	// Step reads one token of each row; what it returns for rows that may not see theirs is undefined. It returns, for
 	// each array of the cache, the recent segment with the token's slot written, or the state after the token, which it
