@@ -32,8 +32,8 @@ type Message struct {
 	Unlearned bool
 }
 
-// Policy generates responses. Methods are called one at a time, but by a rollout.Player with Continuous, whose calls
-// overlap: each of other conversations.
+// Policy generates responses. Methods are called one at a time, unless rollout.Player.Continuous is set: then calls of
+// different conversations overlap.
 type Policy interface {
 	// Generate continues each prompt's conversation by one response and returns one
 	// completion per prompt, in order. Rows are independent: what a row samples depends

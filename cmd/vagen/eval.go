@@ -304,6 +304,7 @@ func explainEval(c *cli.Call) error {
 	if err := c.Table(rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(c.Out, "\nchat_config, harness, max_turns and the lengths of an entry of envs override the keys above.")
+	_, err := fmt.Fprintln(c.Out, "\nchat_config, harness, max_turns and the lengths of an entry of envs override "+
+		"the keys above.")
 	return err
 }

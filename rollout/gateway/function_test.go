@@ -72,7 +72,8 @@ func TestCallsOfDeferredToolsHaveTheirTypes(t *testing.T) {
 	answers := []string{`{"name": "search", "arguments": {}}`, add}
 	g := opened(t, paidFor(func(e *Episode) {
 		id := ask(e, "")["id"].(string)
-		call := ask(e, `, {"role": "assistant", "content": [{"type": "tool_use", "id": "`+id+`", "name": "search", "input": {}}]},
+		call := ask(e, `, {"role": "assistant", "content": [
+			{"type": "tool_use", "id": "`+id+`", "name": "search", "input": {}}]},
 			{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "`+id+`", "content": [
 			{"type": "tool_reference", "tool_name": "add"}]}]}`)
 		require.Equal(t, object{"a": 7.0}, call["input"])

@@ -113,7 +113,7 @@ func (one *session) loop() {
 		if answer != nil && !one.send(answer) || end || one.idle.Err() != nil {
 			return
 		}
-		if one.s.Sessions() > runtime.NumCPU() { // with fewer it would wake another thread, for nothing
+		if one.s.Sessions() > runtime.NumCPU() { // with fewer, another thread would wake without work
 			runtime.Gosched() // sessions that wait longer are next
 		}
 	}

@@ -301,7 +301,8 @@ static void norms(const block *b, const float *x, const float *w, float *y) {
 
 static const char no_memory[] = "vagen: a block's step finds no memory";
 
-// live_rows lists the rows that may see their own token. Nobody reads the outputs of others: their answers have ended.
+// live_rows lists the rows that may see their own token. The outputs of others are not read: their responses have
+// ended.
 static int64_t live_rows(const block *b, int64_t *live) {
 	int64_t n = 0;
 	for (int64_t row = 0; row < b->rows; row++) {

@@ -10,7 +10,7 @@
 // bandwidth and do all other arithmetic between two products at once.
 //
 // Rows that may not see their own token are those of responses that have ended. A block leaves them as they are, so
-// that they take no time; in the graph, their outputs are others, which nobody reads.
+// that they take no time. The graph computes other outputs for them; they are not read.
 //
 // A head's logits of 512 rows and 50,000 tokens are 100 MB, whose pages the system clears each time. Scores computes
 // them some thousand tokens at a time, and keeps only sums.

@@ -69,8 +69,8 @@ func (n Programs) sampleTokens(
 
 // appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, ends [rows] with the index of each
 // row's last token, reads [m] with that of each sample's row, sampling inputs, [images, imageRow, deepstack…], then,
-// unless open, the prefix's and the recent arrays of the cache, with allow [rows, slots], recentAllow [rows, recent], at
-// and recentAt.
+// unless open, the prefix's and the recent arrays of the cache, with allow [rows, slots], recentAllow [rows, recent],
+// at and recentAt.
 // → id, log-prob, the prefix's arrays including all others.
 func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
 	name := fmt.Sprintf("append open=%v images=%v slots=%d %+v", open, images, slots, s)

@@ -84,12 +84,12 @@ func (k *Packer) Packs(rows *policy.Rows, want []bool) ([]*Pack, error) {
 }
 
 func (k *Packer) batch(rows *policy.Rows, want []bool) (b *batch, err error) {
+	if err := rows.Check(); err != nil { // nil rows have no tokens
+		return nil, fmt.Errorf("vlm: %w", err)
+	}
 	if len(want) != len(rows.Tokens) {
 		return nil, fmt.Errorf("vlm: the mask of tokens to score has %d entries for %d tokens",
 			len(want), len(rows.Tokens))
-	}
-	if err := rows.Check(); err != nil {
-		return nil, fmt.Errorf("vlm: %w", err)
 	}
 	b = &batch{Packer: k, rows: rows, want: want}
 	for i := range rows.Len() {
