@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"image"
 	"io"
 	"net/http"
@@ -79,6 +80,9 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 		if i < 2 {
 			code, _ = ask(t, e["url"].(string)+"/finish", key, `{}`)
 			require.Equal(t, 200, code)
+			kept := filepath.Join(out, fmt.Sprintf("step_%d.parquet", i)) // after its reward, which a stop would cancel
+			require.Eventually(t, func() bool { _, err := os.Stat(kept); return err == nil }, time.Minute,
+				time.Millisecond)
 		}
 	}
 	code, log := stop()
